@@ -1,0 +1,340 @@
+"""A player's account: the wallet, the stakes in play, and what is due.
+
+All amounts are whole minor units of the account's one currency. The account's
+version is its sequential transaction number.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, ClassVar, Self, assert_never
+
+from domain.bets import Result, Settlement
+from domain.errors import Refused
+from domain.event import NEVER, Amount, DomainEvent, PositiveAmount, Stamp
+from domain.money import Collection
+
+MAXIMUM_BALANCE_MINOR = 10**18
+"""No deposit takes a balance above this."""
+
+
+class AccountOpened(DomainEvent):
+    """An account opened in one currency."""
+
+    TOPIC: ClassVar[str] = "account.opened"
+    currency: str
+
+
+class FundsDeposited(DomainEvent):
+    """Money came in through the cage."""
+
+    TOPIC: ClassVar[str] = "account.funds_deposited"
+    amount_minor: PositiveAmount
+
+
+class FundsWithdrawn(DomainEvent):
+    """Money went out through the cage."""
+
+    TOPIC: ClassVar[str] = "account.funds_withdrawn"
+    amount_minor: PositiveAmount
+
+
+class StakePlaced(DomainEvent):
+    """The stake of an accepted bet left the available balance and is in play."""
+
+    TOPIC: ClassVar[str] = "account.stake_placed"
+    round_id: str
+    bet_id: str
+    stake_minor: PositiveAmount
+
+
+class StakeLost(DomainEvent):
+    """A stake in play went to the house."""
+
+    TOPIC: ClassVar[str] = "account.stake_lost"
+    round_id: str
+    bet_id: str
+    stake_minor: PositiveAmount
+
+
+class StakeReturned(DomainEvent):
+    """A stake in play came back: a push, a void round or a cancelled bet."""
+
+    TOPIC: ClassVar[str] = "account.stake_returned"
+    round_id: str
+    bet_id: str
+    stake_minor: PositiveAmount
+
+
+class WinPaid(DomainEvent):
+    """A stake in play came back and its win was paid on top, in full."""
+
+    TOPIC: ClassVar[str] = "account.win_paid"
+    round_id: str
+    bet_id: str
+    stake_minor: PositiveAmount
+    win_minor: Amount
+
+
+class CommissionCharged(DomainEvent):
+    """Commission on a win was taken from the available balance."""
+
+    TOPIC: ClassVar[str] = "account.commission_charged"
+    round_id: str
+    bet_id: str
+    commission_minor: PositiveAmount
+
+
+class CommissionMarked(DomainEvent):
+    """Commission on a win was recorded as due from the player."""
+
+    TOPIC: ClassVar[str] = "account.commission_marked"
+    round_id: str
+    bet_id: str
+    commission_minor: PositiveAmount
+
+
+class AccountFrozen(DomainEvent):
+    """Bets and withdrawals are stopped; settlements and refunds go on."""
+
+    TOPIC: ClassVar[str] = "account.frozen"
+    reason: str
+
+
+class AccountUnfrozen(DomainEvent):
+    """Bets and withdrawals are free again."""
+
+    TOPIC: ClassVar[str] = "account.unfrozen"
+    reason: str
+
+
+class AccountClosed(DomainEvent):
+    """The account ended with nothing in it."""
+
+    TOPIC: ClassVar[str] = "account.closed"
+    reason: str
+
+
+AccountEvent = (
+    AccountOpened
+    | FundsDeposited
+    | FundsWithdrawn
+    | StakePlaced
+    | StakeLost
+    | StakeReturned
+    | WinPaid
+    | CommissionCharged
+    | CommissionMarked
+    | AccountFrozen
+    | AccountUnfrozen
+    | AccountClosed
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a player has, has in play, and owes."""
+
+    id: str
+    version: int = 0
+    at: datetime = NEVER
+    currency: str = ""
+    available_minor: int = 0
+    stakes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    commission_due_minor: int = 0
+    owed_minor: int = 0
+    is_frozen: bool = False
+    is_closed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The id that the client chose."""
+        return self.id.removeprefix("account:")
+
+    @property
+    def in_play_minor(self) -> int:
+        """Stakes that left the available balance and are not resolved."""
+        return sum(self.stakes.values())
+
+    @property
+    def balance_minor(self) -> int:
+        """What is available and what is in play."""
+        return self.available_minor + self.in_play_minor
+
+    def open(self, currency: str, *, stamp: Stamp) -> AccountOpened:
+        """Opens the account; refuses one that is there, closed or not."""
+        if self.version:
+            raise Refused("already_exists", f"account {self.name} is there", field="account_id")
+        return AccountOpened(**stamp.on(self.id, 1), currency=currency)
+
+    def deposit(self, amount_minor: int, *, stamp: Stamp) -> FundsDeposited:
+        """Takes money in; a frozen account may still receive."""
+        self._must_be_open()
+        if self.balance_minor + amount_minor > MAXIMUM_BALANCE_MINOR:
+            raise Refused(
+                "limit_above",
+                f"the balance would exceed {MAXIMUM_BALANCE_MINOR} minor units",
+                field="amount_minor",
+            )
+        return FundsDeposited(**self._next(stamp), amount_minor=amount_minor)
+
+    def withdraw(self, amount_minor: int, *, stamp: Stamp) -> FundsWithdrawn:
+        """Pays money out; neither what is due nor what is owed can be withdrawn."""
+        self._must_be_open()
+        self._must_not_be_frozen()
+        self._must_cover(amount_minor, "amount_minor")
+        outstanding = self.commission_due_minor + self.owed_minor
+        if self.available_minor - amount_minor < outstanding:
+            raise Refused(
+                "commission_outstanding",
+                f"{outstanding} of the {self.available_minor} available are due or owed",
+                field="amount_minor",
+            )
+        return FundsWithdrawn(**self._next(stamp), amount_minor=amount_minor)
+
+    def place_stake(
+        self, stake_minor: int, *, round_id: str, bet_id: str, stamp: Stamp
+    ) -> StakePlaced:
+        """Puts a stake in play; the available balance never goes below zero."""
+        self._must_be_open()
+        self._must_not_be_frozen()
+        self._must_cover(stake_minor, "stake_minor")
+        return StakePlaced(
+            **self._next(stamp), round_id=round_id, bet_id=bet_id, stake_minor=stake_minor
+        )
+
+    def resolve_stake(
+        self,
+        settlement: Settlement,
+        *,
+        round_id: str,
+        bet_id: str,
+        collection: Collection,
+        stamp: Stamp,
+    ) -> tuple[AccountEvent, ...]:
+        """Resolves a stake in play: lost, returned, or returned with its win and less commission.
+
+        Commission that the balance does not cover, or that is collected later,
+        is marked as due. The win and the commission are never netted.
+        """
+        bet: dict[str, Any] = {"round_id": round_id, "bet_id": bet_id}
+        stake: dict[str, Any] = {**bet, "stake_minor": self.stakes[round_id, bet_id]}
+        if settlement.result is Result.LOST:
+            return (StakeLost(**self._next(stamp), **stake),)
+        if settlement.result is not Result.WON:
+            return (StakeReturned(**self._next(stamp), **stake),)
+
+        paid = WinPaid(**self._next(stamp), **stake, win_minor=settlement.win_minor)
+        events: list[AccountEvent] = [paid]
+        covered = self.available_minor + paid.stake_minor + paid.win_minor
+        charged = 0
+        if collection is Collection.PER_ROUND:
+            charged = min(settlement.commission_minor, covered)
+        marked = settlement.commission_minor - charged
+        if charged:
+            events.append(
+                CommissionCharged(**self._next(stamp, 1), **bet, commission_minor=charged)
+            )
+        if marked:
+            events.append(
+                CommissionMarked(**self._next(stamp, len(events)), **bet, commission_minor=marked)
+            )
+        return tuple(events)
+
+    def freeze(self, reason: str, *, stamp: Stamp) -> AccountFrozen:
+        """Stops bets and withdrawals."""
+        self._must_be_open()
+        self._must_not_be_frozen()
+        return AccountFrozen(**self._next(stamp), reason=reason)
+
+    def unfreeze(self, reason: str, *, stamp: Stamp) -> AccountUnfrozen:
+        """Allows bets and withdrawals again; of an account that is not frozen it records that."""
+        self._must_be_open()
+        return AccountUnfrozen(**self._next(stamp), reason=reason)
+
+    def close(self, reason: str, *, stamp: Stamp) -> AccountClosed:
+        """Ends the account; it must hold nothing, have nothing in play, and owe nothing."""
+        self._must_be_open()
+        if self.balance_minor:
+            raise Refused(
+                "balance_not_zero",
+                f"{self.available_minor} are available and {self.in_play_minor} in play",
+            )
+        outstanding = self.commission_due_minor + self.owed_minor
+        if outstanding:
+            raise Refused("commission_outstanding", f"{outstanding} are due or owed")
+        return AccountClosed(**self._next(stamp), reason=reason)
+
+    def must_be_known(self) -> None:
+        """Refuses an account that was never opened."""
+        if not self.version:
+            raise Refused("unknown_account", f"there is no account {self.name}", field="account_id")
+
+    def _must_be_open(self) -> None:
+        self.must_be_known()
+        if self.is_closed:
+            raise Refused("account_closed", f"account {self.name} is closed", field="account_id")
+
+    def _must_not_be_frozen(self) -> None:
+        if self.is_frozen:
+            raise Refused("account_frozen", f"account {self.name} is frozen", field="account_id")
+
+    def _must_cover(self, amount_minor: int, name: str) -> None:
+        if amount_minor > self.available_minor:
+            raise Refused(
+                "insufficient_funds",
+                f"{self.available_minor} are available, {amount_minor} are asked for",
+                field=name,
+            )
+
+    def _next(self, stamp: Stamp, ahead: int = 0) -> dict[str, Any]:
+        return stamp.on(self.id, self.version + 1 + ahead)
+
+    def apply(self, event: AccountEvent) -> Self:
+        account = replace(self, version=event.originator_version, at=event.at)
+        available = self.available_minor
+        match event:
+            case AccountOpened():
+                return replace(account, currency=event.currency)
+            case FundsDeposited():
+                return replace(account, available_minor=available + event.amount_minor)
+            case FundsWithdrawn():
+                return replace(account, available_minor=available - event.amount_minor)
+            case StakePlaced():
+                stakes = {**self.stakes, (event.round_id, event.bet_id): event.stake_minor}
+                return replace(
+                    account, available_minor=available - event.stake_minor, stakes=stakes
+                )
+            case StakeLost():
+                return replace(account, stakes=self._without(event))
+            case StakeReturned():
+                return replace(
+                    account,
+                    available_minor=available + event.stake_minor,
+                    stakes=self._without(event),
+                )
+            case WinPaid():
+                return replace(
+                    account,
+                    available_minor=available + event.stake_minor + event.win_minor,
+                    stakes=self._without(event),
+                )
+            case CommissionCharged():
+                return replace(account, available_minor=available - event.commission_minor)
+            case CommissionMarked():
+                return replace(
+                    account,
+                    commission_due_minor=self.commission_due_minor + event.commission_minor,
+                )
+            case AccountFrozen():
+                return replace(account, is_frozen=True)
+            case AccountUnfrozen():
+                return replace(account, is_frozen=False)
+            case AccountClosed():
+                return replace(account, is_closed=True)
+            case _:
+                assert_never(event)
+
+    def _without(self, event: StakeLost | StakeReturned | WinPaid) -> dict[tuple[str, str], int]:
+        resolved = (event.round_id, event.bet_id)
+        return {bet: stake for bet, stake in self.stakes.items() if bet != resolved}

@@ -1,0 +1,94 @@
+"""What every event has in common, and the register of their topics."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+from domain.errors import Refused
+
+ID_PATTERN = r"^[A-Za-z0-9._:-]{1,64}$"
+"""Ids are chosen by the client."""
+
+MAXIMUM_MINOR = 10**15
+"""The largest single amount, in minor units."""
+
+Id = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,500}$")]
+Amount = Annotated[int, Field(ge=0)]
+PositiveAmount = Annotated[int, Field(gt=0)]
+UtcTime = Annotated[AwareDatetime, AfterValidator(lambda at: at.astimezone(UTC))]
+
+
+class DomainEvent(BaseModel):
+    """An immutable fact in the past tense.
+
+    `at` is when it happened, by the caller's clock; `actor` who did it; `key`
+    the idempotency key of the command behind it. A subclass names the `TOPIC`
+    that it is stored under, which no rename of the class changes. When the
+    shape of a released event changes, `class_version` goes up and a static
+    method `upcast_vN_vM(state)` brings an older state to the newer shape.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    TOPIC: ClassVar[str]
+    class_version: ClassVar[int] = 1
+
+    originator_id: str
+    originator_version: int
+    at: UtcTime
+    actor: str
+    key: str
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        topic = cls.__dict__.get("TOPIC")
+        if topic is not None:
+            assert topic not in EVENT_TYPES, f"two events share the topic {topic}"
+            EVENT_TYPES[topic] = cls
+
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+"""When nothing has happened yet."""
+
+EVENT_TYPES: dict[str, type[DomainEvent]] = {}
+"""Every event type by its topic."""
+
+
+class Recorded(NamedTuple):
+    """An event with its place in the ledger: positions are 1, 2, 3 … in the order of commits."""
+
+    position: int
+    event: DomainEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Who does a command, when, and under which idempotency key."""
+
+    at: datetime
+    actor: str
+    key: str
+
+    def on(self, stream_id: str, version: int) -> dict[str, Any]:
+        """The common fields of the event that becomes `version` of a stream."""
+        return {
+            "originator_id": stream_id,
+            "originator_version": version,
+            "at": self.at,
+            "actor": self.actor,
+            "key": self.key,
+        }
+
+    def not_before(self, latest: datetime) -> None:
+        """Refuses a time that lies before the latest event of a stream."""
+        if self.at < latest:
+            raise Refused(
+                "time_out_of_bounds",
+                f"at {self.at.isoformat()} lies before the stream's latest event, "
+                f"{latest.isoformat()}",
+                field="at",
+            )

@@ -1,0 +1,251 @@
+"""A shoe: its cards, physical or shuffled by a seed, and the rounds dealt from it."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ClassVar, Literal, Self, assert_never
+
+from domain.cards import FACE_DOWN, BurnedCardField, Card, CardField, burn_count, excess_cards
+from domain.errors import Refused
+from domain.event import NEVER, DomainEvent, Stamp
+from domain.shuffle import SCHEME, commitment, shuffled
+
+Source = Literal["physical", "shuffled"]
+
+CARDS_BEHIND_CUT_CARD = 16
+"""Where the cut card lies in a shuffled shoe: this many cards are behind it."""
+
+MOST_CARDS_A_ROUND = 6
+
+
+class ShoeOpened(DomainEvent):
+    """A full shoe stands at a table.
+
+    A shuffled one names its scheme and publishes the commitment to its seed,
+    and says whether the seed was given rather than drawn.
+    """
+
+    TOPIC: ClassVar[str] = "shoe.opened"
+    table_id: str
+    decks: int
+    source: Source
+    scheme: str | None = None
+    commitment: str | None = None
+    seed_given: bool | None = None
+
+
+class CardsBurned(DomainEvent):
+    """Cards were burned before the first round; the first one was turned up."""
+
+    TOPIC: ClassVar[str] = "shoe.cards_burned"
+    cards: tuple[BurnedCardField, ...]
+
+
+class RoundStarted(DomainEvent):
+    """The shoe's next round began; rounds are numbered from 1."""
+
+    TOPIC: ClassVar[str] = "shoe.round_started"
+    round_id: str
+    number: int
+
+
+class CardsDrawn(DomainEvent):
+    """A round ended, having drawn these cards in dealing order."""
+
+    TOPIC: ClassVar[str] = "shoe.cards_drawn"
+    round_id: str
+    cards: tuple[CardField, ...]
+
+
+class CutCardReached(DomainEvent):
+    """The cut card came out."""
+
+    TOPIC: ClassVar[str] = "shoe.cut_card_reached"
+
+
+class ShoeClosed(DomainEvent):
+    """The shoe is done. A shuffled one shows its seed."""
+
+    TOPIC: ClassVar[str] = "shoe.closed"
+    seed: str | None = None
+
+
+ShoeEvent = ShoeOpened | CardsBurned | RoundStarted | CardsDrawn | CutCardReached | ShoeClosed
+
+
+@dataclass(frozen=True, slots=True)
+class Shoe:
+    """Decks of cards in one order. It deals one round at a time."""
+
+    id: str
+    version: int = 0
+    at: datetime = NEVER
+    table_id: str = ""
+    decks: int = 0
+    source: Source = "physical"
+    burned: tuple[Card, ...] = ()
+    drawn: tuple[Card, ...] = ()
+    rounds: int = 0
+    round_id: str | None = None
+    cut_card_is_out: bool = False
+    rounds_after_cut_card: int = 0
+    is_closed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The id that the client chose."""
+        return self.id.removeprefix("shoe:")
+
+    @property
+    def cards_left(self) -> int:
+        """Cards that no ended round has drawn and that were not burned."""
+        return 52 * self.decks - len(self.burned) - len(self.drawn)
+
+    def open_physical(self, table_id: str, *, decks: int, stamp: Stamp) -> ShoeOpened:
+        """Opens a shoe whose cards are recorded as they are seen."""
+        self._must_be_new()
+        return ShoeOpened(**stamp.on(self.id, 1), table_id=table_id, decks=decks, source="physical")
+
+    def open_shuffled(
+        self, table_id: str, *, decks: int, seed: bytes, seed_given: bool, stamp: Stamp
+    ) -> tuple[ShoeOpened, CardsBurned]:
+        """Opens a shoe whose order the seed decides; it burns by itself."""
+        self._must_be_new()
+        opened = ShoeOpened(
+            **stamp.on(self.id, 1),
+            table_id=table_id,
+            decks=decks,
+            source="shuffled",
+            scheme=SCHEME,
+            commitment=commitment(seed),
+            seed_given=seed_given,
+        )
+        turned_up = shuffled(seed, decks)[0]
+        burned = CardsBurned(
+            **stamp.on(self.id, 2), cards=(turned_up, *(FACE_DOWN,) * burn_count(turned_up))
+        )
+        return opened, burned
+
+    def burn(self, cards: tuple[Card, ...], *, stamp: Stamp) -> CardsBurned:
+        """Records the cards burned from a physical shoe, once and before its first round."""
+        self.must_be_open()
+        if self.rounds or self.source == "shuffled":
+            reason = "has dealt a round" if self.rounds else "was shuffled and burned by itself"
+            raise Refused("burn_too_late", f"shoe {self.name} {reason}")
+        if self.burned:
+            raise Refused("already_exists", f"shoe {self.name} has burned its cards")
+        self.check_cards(cards)
+        return CardsBurned(**stamp.on(self.id, self.version + 1), cards=cards)
+
+    def start_round(self, round_id: str, *, after_cut_card: int, stamp: Stamp) -> RoundStarted:
+        """Starts the next round; after the cut card only as many as the table's rules allow."""
+        self.must_be_open()
+        if self.round_id is not None:
+            raise Refused("round_open", f"round {self.round_id} is open on shoe {self.name}")
+        if self.cut_card_is_out and self.rounds_after_cut_card >= after_cut_card:
+            raise Refused("shoe_exhausted", f"the cut card of shoe {self.name} is out")
+        if self.cards_left < MOST_CARDS_A_ROUND:
+            raise Refused("shoe_exhausted", f"shoe {self.name} has {self.cards_left} cards left")
+        return RoundStarted(
+            **stamp.on(self.id, self.version + 1), round_id=round_id, number=self.rounds + 1
+        )
+
+    def start_recorded_round(self, round_id: str, *, number: int, stamp: Stamp) -> RoundStarted:
+        """Starts a round as another system numbered it."""
+        self.must_be_open()
+        assert self.round_id is None
+        return RoundStarted(**stamp.on(self.id, self.version + 1), round_id=round_id, number=number)
+
+    def end_round(self, cards: tuple[Card, ...], *, stamp: Stamp) -> CardsDrawn:
+        """Ends the round that is open, with all the cards it drew."""
+        assert self.round_id is not None
+        return CardsDrawn(
+            **stamp.on(self.id, self.version + 1), round_id=self.round_id, cards=cards
+        )
+
+    def next_cards(self, count: int, *, in_round: int, seed: bytes) -> tuple[Card, ...]:
+        """The next cards of a shuffled shoe, of which the open round has drawn `in_round`."""
+        first = len(self.burned) + len(self.drawn) + in_round
+        return shuffled(seed, self.decks)[first : first + count]
+
+    def meets_cut_card(self, in_round: int) -> bool:
+        """Whether a shuffled shoe's cut card comes out with the open round's `in_round` cards."""
+        behind = self.cards_left - in_round
+        return (
+            self.source == "shuffled"
+            and not self.cut_card_is_out
+            and behind <= CARDS_BEHIND_CUT_CARD
+        )
+
+    def reach_cut_card(self, *, stamp: Stamp) -> CutCardReached:
+        """Records that the cut card came out, once."""
+        self.must_be_open()
+        if self.cut_card_is_out:
+            raise Refused("already_exists", f"the cut card of shoe {self.name} is out already")
+        return CutCardReached(**stamp.on(self.id, self.version + 1))
+
+    def close(self, *, seed: bytes | None, stamp: Stamp) -> ShoeClosed:
+        """Closes the shoe between two rounds and shows the seed of a shuffled one."""
+        self.must_be_open()
+        if self.round_id is not None:
+            raise Refused("round_open", f"round {self.round_id} is open on shoe {self.name}")
+        return ShoeClosed(
+            **stamp.on(self.id, self.version + 1), seed=None if seed is None else seed.hex()
+        )
+
+    def check_cards(self, cards: tuple[Card, ...]) -> None:
+        """Refuses cards, drawn since the last ended round, that the decks do not have left."""
+        excess = excess_cards((*self.burned, *self.drawn, *cards), decks=self.decks)
+        if excess:
+            card = next(iter(excess))
+            raise Refused(
+                "card_not_in_shoe",
+                f"{card} would be there {excess[card]} times in a shoe of {self.decks} decks",
+                field="cards",
+            )
+        if len(cards) > self.cards_left:
+            raise Refused(
+                "card_not_in_shoe",
+                f"shoe {self.name} has {self.cards_left} cards left",
+                field="cards",
+            )
+
+    def must_be_known(self) -> None:
+        """Refuses a shoe that was never opened."""
+        if not self.version:
+            raise Refused("unknown_shoe", f"there is no shoe {self.name}", field="shoe_id")
+
+    def must_be_open(self) -> None:
+        """Refuses a shoe that was never opened, or is closed."""
+        self.must_be_known()
+        if self.is_closed:
+            raise Refused("shoe_closed", f"shoe {self.name} is closed", field="shoe_id")
+
+    def _must_be_new(self) -> None:
+        if self.version:
+            raise Refused("already_exists", f"shoe {self.name} is there", field="shoe_id")
+
+    def apply(self, event: ShoeEvent) -> Self:
+        shoe = replace(self, version=event.originator_version, at=event.at)
+        match event:
+            case ShoeOpened():
+                return replace(
+                    shoe, table_id=event.table_id, decks=event.decks, source=event.source
+                )
+            case CardsBurned():
+                return replace(shoe, burned=event.cards)
+            case RoundStarted():
+                after = shoe.rounds_after_cut_card + shoe.cut_card_is_out
+                return replace(
+                    shoe,
+                    round_id=event.round_id,
+                    rounds=event.number,
+                    rounds_after_cut_card=after,
+                )
+            case CardsDrawn():
+                return replace(shoe, round_id=None, drawn=shoe.drawn + event.cards)
+            case CutCardReached():
+                return replace(shoe, cut_card_is_out=True)
+            case ShoeClosed():
+                return replace(shoe, is_closed=True)
+            case _:
+                assert_never(event)
