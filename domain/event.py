@@ -11,11 +11,14 @@ from domain.errors import Refused
 ID_PATTERN = r"^[A-Za-z0-9._:-]{1,64}$"
 """Ids are chosen by the client."""
 
+TEXT_PATTERN = r"^[^\x00-\x1f\x7f]{1,500}$"
+"""Reasons are written for people."""
+
 MAXIMUM_MINOR = 10**15
 """The largest single amount, in minor units."""
 
 Id = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
-Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,500}$")]
+Text = Annotated[str, StringConstraints(pattern=TEXT_PATTERN)]
 Amount = Annotated[int, Field(ge=0)]
 PositiveAmount = Annotated[int, Field(gt=0)]
 UtcTime = Annotated[AwareDatetime, AfterValidator(lambda at: at.astimezone(UTC))]

@@ -1,0 +1,352 @@
+"""The command contract: one JSON object a command, read strictly.
+
+Every command names a `command` and a `key`; `at` and `actor` may be left out.
+Unknown fields, doubled JSON keys and numbers that are not integers are refused.
+"""
+
+import hashlib
+import json
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal
+from zoneinfo import available_timezones
+
+import orjson
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
+
+from domain.bets import BetKind
+from domain.cards import BurnedCardField, CardField
+from domain.errors import Refused
+from domain.event import ID_PATTERN, MAXIMUM_MINOR, TEXT_PATTERN, Id, Text, UtcTime
+from domain.money import CurrencyCode
+from domain.rules import STANDARD_RULES, Rules
+from domain.shoe import Source
+from domain.tableau import Outcome
+
+LINE_BYTES_MAX = 1 << 20
+
+Money = Annotated[int, Field(gt=0, le=MAXIMUM_MINOR)]
+_SEED_PATTERN = r"^[0-9a-fA-F]{64}$"
+_TIME_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+Seed = Annotated[str, StringConstraints(pattern=_SEED_PATTERN)]
+TimeOfDay = Annotated[str, StringConstraints(pattern=_TIME_PATTERN)]
+
+_SHAPES = {
+    ID_PATTERN: "must be 1 to 64 of the characters A-Z a-z 0-9 . _ : -",
+    TEXT_PATTERN: "must be 1 to 500 characters, none of them a control character",
+    _SEED_PATTERN: "must be 64 hexadecimal digits",
+    _TIME_PATTERN: "must be a time of day as in 06:00",
+}
+
+
+def _known_zone(name: str) -> str:
+    if name not in _zones():
+        raise ValueError("not a time zone: write one as in Europe/London")
+    return name
+
+
+@cache
+def _zones() -> set[str]:
+    return available_timezones()
+
+
+Zone = Annotated[str, AfterValidator(_known_zone)]
+
+
+class Command(BaseModel):
+    """What every command has. `actor` is the client where it is left out."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    STREAMS: ClassVar[tuple[str, ...]] = ("table", "shoe", "round", "account")
+
+    key: Id
+    at: UtcTime | None = None
+    actor: Id | None = None
+
+    def stream_ids(self) -> set[str]:
+        """The streams that the command names itself."""
+        named = {kind: getattr(self, f"{kind}_id", None) for kind in self.STREAMS}
+        return {f"{kind}:{name}" for kind, name in named.items() if name is not None}
+
+    def field_hashes(self) -> dict[str, str]:
+        """A hash of each field that was given, to tell a repeated command from another one."""
+        given = self.model_dump(mode="json", exclude_unset=True, exclude={"key"})
+        return {
+            name: hashlib.blake2b(
+                orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=12
+            ).hexdigest()
+            for name, value in given.items()
+        }
+
+
+class SetGamingDay(Command):
+    command: Literal["set_gaming_day"]
+    zone: Zone
+    starts_at: TimeOfDay
+
+
+class OpenTable(Command):
+    command: Literal["open_table"]
+    table_id: Id
+    currency: CurrencyCode
+    rules: Rules = STANDARD_RULES
+
+
+class ChangeRules(Command):
+    command: Literal["change_rules"]
+    table_id: Id
+    rules: Rules
+
+
+class OpenAccount(Command):
+    command: Literal["open_account"]
+    account_id: Id
+    currency: CurrencyCode
+
+
+class Deposit(Command):
+    command: Literal["deposit"]
+    account_id: Id
+    amount_minor: Money
+
+
+class Withdraw(Command):
+    command: Literal["withdraw"]
+    account_id: Id
+    amount_minor: Money
+
+
+class FreezeAccount(Command):
+    command: Literal["freeze_account"]
+    account_id: Id
+    reason: Text
+
+
+class UnfreezeAccount(Command):
+    command: Literal["unfreeze_account"]
+    account_id: Id
+    reason: Text
+
+
+class CloseAccount(Command):
+    command: Literal["close_account"]
+    account_id: Id
+    reason: Text
+
+
+class OpenShoe(Command):
+    command: Literal["open_shoe"]
+    shoe_id: Id
+    table_id: Id
+    source: Source
+    seed: Seed | None = None
+
+
+class BurnCards(Command):
+    command: Literal["burn_cards"]
+    shoe_id: Id
+    cards: Annotated[tuple[BurnedCardField, ...], Field(min_length=1, max_length=416)]
+
+
+class CutCard(Command):
+    command: Literal["cut_card"]
+    shoe_id: Id
+
+
+class OpenRound(Command):
+    command: Literal["open_round"]
+    round_id: Id
+    shoe_id: Id
+
+
+class Bet(BaseModel):
+    """A bet inside a command that places several."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    bet_id: Id
+    account_id: Id
+    bet: BetKind
+    stake_minor: Money
+
+
+class PlaceBet(Command):
+    command: Literal["place_bet"]
+    bet_id: Id
+    round_id: Id
+    account_id: Id
+    bet: BetKind
+    stake_minor: Money
+
+
+class CancelBet(Command):
+    command: Literal["cancel_bet"]
+    bet_id: Id
+    round_id: Id
+
+
+class CloseBetting(Command):
+    command: Literal["close_betting"]
+    round_id: Id
+
+
+_Cards = Annotated[tuple[CardField, ...], Field(min_length=1, max_length=6)]
+
+
+class Deal(Command):
+    command: Literal["deal"]
+    round_id: Id
+    cards: _Cards | None = None
+    irregular: Text | None = None
+
+
+class SettleRound(Command):
+    command: Literal["settle_round"]
+    round_id: Id
+
+
+class PlayRound(Command):
+    command: Literal["play_round"]
+    round_id: Id
+    shoe_id: Id
+    bets: Annotated[tuple[Bet, ...], Field(max_length=1000)]
+    cards: _Cards | None = None
+
+    def stream_ids(self) -> set[str]:
+        return super().stream_ids() | {f"account:{bet.account_id}" for bet in self.bets}
+
+
+class VoidRound(Command):
+    command: Literal["void_round"]
+    round_id: Id
+    reason: Text
+
+
+class CloseShoe(Command):
+    command: Literal["close_shoe"]
+    shoe_id: Id
+
+
+class RecordRound(Command):
+    """A round of another system, as it was recorded there; only an import gives it."""
+
+    command: Literal["record_round"] = "record_round"
+    round_id: Id
+    shoe_id: Id
+    number: int
+    player: tuple[CardField, ...]
+    banker: tuple[CardField, ...]
+    player_total: int
+    banker_total: int
+    outcome: Outcome
+    recorded_from: str
+
+
+_AnyCommand = (
+    SetGamingDay
+    | OpenTable
+    | ChangeRules
+    | OpenAccount
+    | Deposit
+    | Withdraw
+    | FreezeAccount
+    | UnfreezeAccount
+    | CloseAccount
+    | OpenShoe
+    | BurnCards
+    | CutCard
+    | OpenRound
+    | PlaceBet
+    | CancelBet
+    | CloseBetting
+    | Deal
+    | SettleRound
+    | PlayRound
+    | VoidRound
+    | CloseShoe
+)
+_COMMAND: TypeAdapter[Command] = TypeAdapter(Annotated[_AnyCommand, Field(discriminator="command")])
+
+
+class NotACommand(Refused):
+    """A line that could not be read. `key` is that of the command where it could be told."""
+
+    def __init__(self, message: str, *, key: str | None = None, field: str | None = None) -> None:
+        super().__init__("invalid_command", message, field=field)
+        self.key = key
+
+
+def read_command(line: bytes) -> Command:
+    """Reads one command; raises NotACommand, which names the field that is to blame."""
+    if len(line) > LINE_BYTES_MAX:
+        raise NotACommand(f"the line is longer than {LINE_BYTES_MAX} bytes")
+    try:
+        given = json.loads(
+            line.decode(), object_pairs_hook=_without_doubled_keys, parse_constant=_not_json
+        )
+    except UnicodeDecodeError:
+        raise NotACommand("the line is not UTF-8") from None
+    except RecursionError:
+        raise NotACommand("the line is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise NotACommand(f"the line is not JSON: {error.msg} at {error.colno}") from None
+    except ValueError as error:
+        raise NotACommand(f"the line is not a command: {error}") from None
+    if not isinstance(given, dict):
+        raise NotACommand("the line is not a JSON object")
+    key = given.get("key")
+    try:
+        return _COMMAND.validate_json(line)
+    except ValidationError as error:
+        field, why = _first_fault(error)
+        raise NotACommand(
+            f"{field}: {why}" if field else why,
+            key=key if isinstance(key, str) and _is_key(key) else None,
+            field=field or None,
+        ) from None
+
+
+def _without_doubled_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        doubled = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{doubled[:64]!r} is there twice")
+    return fields
+
+
+def _not_json(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_KEY: TypeAdapter[str] = TypeAdapter(Id)
+
+
+def _is_key(key: str) -> bool:
+    try:
+        _KEY.validate_python(key)
+    except ValidationError:
+        return False
+    return True
+
+
+def _first_fault(error: ValidationError) -> tuple[str, str]:
+    fault = error.errors(include_url=False, include_input=False)[0]
+    place = [str(part) for part in fault["loc"][1:] if "[" not in str(part)]
+    if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return "command", "names no command"
+    if fault["type"] == "extra_forbidden":
+        return ".".join(place), "is not a field of this command"
+    if fault["type"] == "missing":
+        return ".".join(place), "is missing"
+    if fault["type"] == "string_pattern_mismatch":
+        return ".".join(place), _SHAPES[fault["ctx"]["pattern"]]
+    return ".".join(place), fault["msg"].removeprefix("Value error, ")

@@ -1,0 +1,157 @@
+"""Runs commands: each is answered once, for ever, whatever happens in between.
+
+A key belongs to its client. A command whose key was seen with the same content
+gets its first answer again; one with other content is refused by name of the
+field that differs. Answers stand in the same transaction as the events.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from eventsourcing.persistence import IntegrityError, InterfaceError, OperationalError
+
+from domain.errors import Refused
+from domain.event import Stamp
+from domain.site import check_clock
+from infrastructure.casino import Book, Casino, OutOfOrder
+from infrastructure.commands.contract import Command
+from infrastructure.commands.handlers import HANDLERS
+from infrastructure.store.session import Remembered
+
+Answer = dict[str, Any]
+
+_NOT_REMEMBERED = {"invalid_command", "store_unavailable", "key_reused"}
+_PATIENCE_SECONDS = (0.1, 0.3, 1.0, 2.0, 4.0)
+"""How long to wait before each new try while the store is away."""
+
+
+def system_clock() -> datetime:
+    """The time now, in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who gives the commands. Keys are its own, and it is the actor where none is named.
+
+    `is_bound_to_clock` is False for imports and simulations, which record other times.
+    """
+
+    name: str
+    is_bound_to_clock: bool = True
+    clock: Callable[[], datetime] = field(default=system_clock)
+
+
+def execute(casino: Casino, commands: Sequence[Command], *, client: Client) -> list[Answer]:
+    """Runs commands in one transaction and answers each, in order.
+
+    A refused command stores nothing but its refusal, and the others go on. A
+    store that is away is tried again for some seconds; then every command is
+    refused as `store_unavailable`, and the same commands may be sent again.
+    """
+    for patience in (*_PATIENCE_SECONDS, None):
+        try:
+            return _execute_once(casino, commands, client)
+        except (InterfaceError, OperationalError, IntegrityError) as error:
+            # A lost reply to the commit looks like a failure too. The next try
+            # tells, by the keys, whether the commands were stored.
+            if patience is None:
+                return [_unavailable(command, error) for command in commands]
+            time.sleep(patience)
+    raise AssertionError("the last try answers")
+
+
+def _execute_once(casino: Casino, commands: Sequence[Command], client: Client) -> list[Answer]:
+    with casino.turn() as book:
+        book.fetch({stream for command in commands for stream in command.stream_ids()})
+        remembered = book.recall(client.name, [command.key for command in commands])
+        return [_answer(book, command, client, remembered) for command in commands]
+
+
+def _answer(
+    book: Book, command: Command, client: Client, remembered: dict[str, Remembered]
+) -> Answer:
+    fields = command.field_hashes()
+    earlier = remembered.get(command.key)
+    if earlier is not None:
+        return _again(command, fields, earlier)
+    book.begin()
+    try:
+        result = _decide(book, command, client)
+    except Refused as refusal:
+        book.undo()
+        error = error_of(refusal)
+        answer = {"key": command.key, "ok": False, "replayed": False, "error": error}
+        if refusal.code in _NOT_REMEMBERED:
+            return answer
+        entry = Remembered(client.name, command.key, fields, error, None)
+    else:
+        position = book.position
+        answer = {
+            "key": command.key,
+            "ok": True,
+            "replayed": False,
+            "position": position,
+            "result": result,
+        }
+        entry = Remembered(client.name, command.key, fields, result, position)
+    remembered[command.key] = entry
+    book.remembered.append(entry)
+    return answer
+
+
+def _decide(book: Book, command: Command, client: Client) -> dict[str, Any]:
+    now = client.clock()
+    if command.at is not None and client.is_bound_to_clock:
+        check_clock(command.at, now=now)
+    at = command.at or now
+    handler = HANDLERS[type(command)]
+    while True:
+        stamp = Stamp(at, command.actor or client.name, command.key)
+        try:
+            return handler(book, command, stamp)
+        except OutOfOrder as late:
+            # A time that was filled in gives way to what others have recorded.
+            if command.at is not None:
+                raise
+            book.undo()
+            at = late.latest
+
+
+def _again(command: Command, fields: dict[str, str], earlier: Remembered) -> Answer:
+    differing = sorted(
+        name
+        for name in fields.keys() | earlier.fields.keys()
+        if fields.get(name) != earlier.fields.get(name)
+    )
+    if differing:
+        reused = Refused(
+            "key_reused",
+            f"key {command.key} was used for a command with another {differing[0]}",
+            field=differing[0],
+        )
+        return {"key": command.key, "ok": False, "replayed": False, "error": error_of(reused)}
+    if earlier.position is None:
+        return {"key": command.key, "ok": False, "replayed": True, "error": dict(earlier.answer)}
+    return {
+        "key": command.key,
+        "ok": True,
+        "replayed": True,
+        "position": earlier.position,
+        "result": dict(earlier.answer),
+    }
+
+
+def error_of(refusal: Refused) -> dict[str, Any]:
+    """The refusal as an answer's `error`."""
+    error = {"code": refusal.code, "message": refusal.message}
+    return error if refusal.field is None else {**error, "field": refusal.field}
+
+
+def _unavailable(command: Command, error: Exception) -> Answer:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    refusal = Refused("store_unavailable", f"the store is away, try again: {reason}")
+    return {"key": command.key, "ok": False, "replayed": False, "error": error_of(refusal)}

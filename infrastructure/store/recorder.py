@@ -1,0 +1,170 @@
+"""The event table of the ledger: one writer at a time, rows sent as columns.
+
+The library's recorder locks the whole table, which ANALYZE and VACUUM then wait
+for, and sends composite arrays as escaped text in pipeline mode, which hangs on
+large saves. This one locks the one row of `ledger.head`, which only the role
+that writes may do, and sends binary arrays.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from eventsourcing.persistence import StoredEvent
+from eventsourcing.postgres import PostgresApplicationRecorder
+from psycopg import Connection
+from psycopg.rows import DictRow, tuple_row
+
+from infrastructure.store.session import REFUSALS_ARE_KEPT, Beside, Remembered, Session
+
+CHANGES_WORTH_NAMING = 10_000
+
+_LOCK_HEAD = "SELECT FROM ledger.head FOR UPDATE"
+_HEAD = "SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events"
+_RECALL = f"""
+SELECT key, fields, answer, position
+  FROM ledger.answers
+ WHERE client = %(client)s AND key = ANY(%(keys)s)
+UNION ALL
+SELECT key, fields, answer, NULL
+  FROM ledger.refusals
+ WHERE client = %(client)s AND key = ANY(%(keys)s)
+   AND recorded_at > now() - INTERVAL '{REFUSALS_ARE_KEPT}'
+"""  # noqa: S608 - the interval is a constant
+_LOAD = """
+SELECT originator_id, originator_version, topic, state
+  FROM ledger.stored_events
+ WHERE originator_id = ANY(%s)
+ ORDER BY originator_id, originator_version
+"""
+_CHANGED = """
+SELECT originator_id
+  FROM ledger.stored_events
+ WHERE notification_id > %s
+ LIMIT %s
+"""
+_SEED = "SELECT seed FROM ledger.seeds WHERE shoe_id = %s"
+_APPEND = """
+INSERT INTO ledger.stored_events
+       (originator_id, originator_version, topic, state, notification_id)
+SELECT e.originator_id, e.originator_version, e.topic, e.state, %b::bigint + e.place
+  FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::bytea[])
+       WITH ORDINALITY AS e (originator_id, originator_version, topic, state, place)
+"""
+_REMEMBER_ANSWERS = """
+INSERT INTO ledger.answers (client, key, fields, answer, position)
+SELECT * FROM unnest(%s::text[], %s::text[], %s::jsonb[], %s::json[], %s::bigint[])
+"""
+_REMEMBER_REFUSALS = """
+INSERT INTO ledger.refusals (client, key, fields, answer)
+SELECT * FROM unnest(%s::text[], %s::text[], %s::jsonb[], %s::json[])
+    ON CONFLICT (client, key) DO UPDATE
+   SET fields = EXCLUDED.fields, answer = EXCLUDED.answer, recorded_at = clock_timestamp()
+"""
+_KEEP_SEEDS = (
+    "INSERT INTO ledger.seeds (shoe_id, seed) SELECT * FROM unnest(%s::text[], %s::bytea[])"
+)
+_FORGET_SEEDS = "DELETE FROM ledger.seeds WHERE shoe_id = ANY(%s)"
+_NOTIFY = "NOTIFY stored_events"
+
+
+class LedgerRecorder(PostgresApplicationRecorder):
+    """Appends under the lock of the ledger's head."""
+
+    def insert_events(
+        self,
+        stored_events: Sequence[StoredEvent],
+        *,
+        session: Session | None = None,
+        beside: Beside | None = None,
+        **_: Any,
+    ) -> Sequence[int] | None:
+        """Appends events in the session that is given, or in one of their own.
+
+        Raises the library's IntegrityError where a stream has the version already.
+        """
+        if session is None:
+            with self.writing() as own:
+                return self.insert_events(stored_events, session=own, beside=beside)
+        first = session.head + 1
+        session.append(stored_events, beside or Beside())
+        return range(first, first + len(stored_events))
+
+    @contextmanager
+    def writing(self) -> Iterator["PostgresSession"]:
+        with self.datastore.get_connection() as connection, connection.transaction():
+            connection.execute(_LOCK_HEAD, prepare=True)
+            yield PostgresSession(connection)
+
+
+class PostgresSession:
+    """A turn at the head on PostgreSQL: a transaction that holds the lock of `ledger.head`."""
+
+    def __init__(self, connection: Connection[DictRow]) -> None:
+        self._cursor = connection.cursor(row_factory=tuple_row)
+        row = self._cursor.execute(_HEAD, prepare=True).fetchone()
+        assert row is not None
+        self._head: int = row[0]
+
+    @property
+    def head(self) -> int:
+        return self._head
+
+    def recall(self, client: str, keys: Sequence[str]) -> dict[str, Remembered]:
+        parameters = {"client": client, "keys": list(keys)}
+        rows = self._cursor.execute(_RECALL, parameters, prepare=True)
+        return {
+            key: Remembered(client, key, fields, answer, position)
+            for key, fields, answer, position in rows
+        }
+
+    def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:
+        rows = self._cursor.execute(_LOAD, (list(stream_ids),), prepare=True, binary=True)
+        return [StoredEvent(*row) for row in rows]
+
+    def changed_since(self, position: int) -> set[str] | None:
+        rows = self._cursor.execute(_CHANGED, (position, CHANGES_WORTH_NAMING)).fetchall()
+        return None if len(rows) == CHANGES_WORTH_NAMING else {row[0] for row in rows}
+
+    def seed(self, shoe_id: str) -> bytes:
+        row = self._cursor.execute(_SEED, (shoe_id,), prepare=True, binary=True).fetchone()
+        assert row is not None, f"the seed of open shoe {shoe_id} is not there"
+        return bytes(row[0])
+
+    def append(self, stored_events: Sequence[StoredEvent], beside: Beside) -> None:
+        if stored_events:
+            columns = (
+                [event.originator_id for event in stored_events],
+                [event.originator_version for event in stored_events],
+                [event.topic for event in stored_events],
+                [event.state for event in stored_events],
+            )
+            self._cursor.execute(_APPEND, (self._head, *columns), prepare=True)
+            self._cursor.execute(_NOTIFY)
+            self._head += len(stored_events)
+        self._remember(beside.remembered)
+        kept = {shoe_id: seed for shoe_id, seed in beside.seeds.items() if seed is not None}
+        if kept:
+            self._cursor.execute(_KEEP_SEEDS, (list(kept), list(kept.values())))
+        forgotten = [shoe_id for shoe_id, seed in beside.seeds.items() if seed is None]
+        if forgotten:
+            self._cursor.execute(_FORGET_SEEDS, (forgotten,))
+
+    def _remember(self, remembered: Sequence[Remembered]) -> None:
+        accepted = [each for each in remembered if each.position is not None]
+        refused = [each for each in remembered if each.position is None]
+        if accepted:
+            positions = [each.position for each in accepted]
+            self._cursor.execute(_REMEMBER_ANSWERS, (*_columns(accepted), positions), prepare=True)
+        if refused:
+            self._cursor.execute(_REMEMBER_REFUSALS, _columns(refused), prepare=True)
+
+
+def _columns(remembered: Sequence[Remembered]) -> tuple[list[str], list[str], list[str], list[str]]:
+    return (
+        [each.client for each in remembered],
+        [each.key for each in remembered],
+        [orjson.dumps(each.fields).decode() for each in remembered],
+        [orjson.dumps(each.answer).decode() for each in remembered],
+    )

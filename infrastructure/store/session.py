@@ -1,0 +1,79 @@
+"""The right to append, held from the lock to the commit.
+
+A session is one transaction of the ledger's one writer at a time. What is read
+in it is the latest there is, and what is appended in it stands together or not
+at all. Positions follow the order of commits, without gaps.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from eventsourcing.persistence import StoredEvent
+
+REFUSALS_ARE_KEPT = "30 days"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A command's answer, to be given again to the same key with the same content.
+
+    `fields` holds a hash of each field of the command. `position` is that of
+    the command's last event; None where the answer is a refusal.
+    """
+
+    client: str
+    key: str
+    fields: Mapping[str, str]
+    answer: Mapping[str, Any]
+    position: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is stored in the same transaction as the events.
+
+    `seeds` of shuffled shoes are kept apart while the shoe is open; None
+    forgets the seed of a shoe that has closed.
+    """
+
+    remembered: Sequence[Remembered] = ()
+    seeds: Mapping[str, bytes | None] = field(default_factory=dict)
+
+
+class Session(Protocol):
+    """One turn at the ledger's head."""
+
+    @property
+    def head(self) -> int:
+        """The position of the latest event."""
+        ...
+
+    def recall(self, client: str, keys: Sequence[str]) -> dict[str, Remembered]:
+        """The answers that a client's keys were given."""
+        ...
+
+    def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:
+        """All events of some streams, each stream's in the order of its versions."""
+        ...
+
+    def changed_since(self, position: int) -> set[str] | None:
+        """The streams that have events after a position; None where they are too many to say."""
+        ...
+
+    def seed(self, shoe_id: str) -> bytes:
+        """The seed of a shuffled shoe that is open."""
+        ...
+
+    def append(self, stored_events: Sequence[StoredEvent], beside: Beside) -> None:
+        """Adds events after the head, and what belongs beside them."""
+        ...
+
+
+class Sessions(Protocol):
+    """A recorder that lets one writer at a time append."""
+
+    def writing(self) -> AbstractContextManager[Session]:
+        """Waits for its turn, and commits where the block ends without an exception."""
+        ...
