@@ -1,14 +1,14 @@
 """Reads the log in the order of its positions, a page at a time."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, cast
 
-from eventsourcing.persistence import MapperDeserialisationError, Notification
+from eventsourcing.persistence import JSONTranscoder, MapperDeserialisationError, Notification
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from domain.event import Recorded
+from domain.round import RoundEvent, RoundOpened
 from infrastructure.store.mapper import PydanticMapper
 
 PAGE_SIZE = 5_000
@@ -26,25 +26,35 @@ SELECT notification_id, originator_id, originator_version, topic, state
  WHERE originator_id = %s
  ORDER BY originator_version
 """
+_NAMING_ROUND = """
+SELECT notification_id, originator_id, originator_version, topic, state
+  FROM ledger.stored_events
+ WHERE originator_id = %(stream_id)s
+    OR originator_id = ANY(%(beside)s)
+    OR position(convert_to(%(named)s, 'UTF8') IN state) > 0
+ ORDER BY notification_id
+"""
 _HEAD = "SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events"
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(NamedTuple):
     """A stored event that no model reads, and why."""
 
     position: int
-    stream_id: str
+    stream: str
     version: int
     why: str
+
+
+Entry = Recorded | Unreadable
 
 
 class LogReader:
     """Reads stored events on a connection of its own."""
 
-    def __init__(self, connection: Connection[Any], mapper: PydanticMapper) -> None:
+    def __init__(self, connection: Connection[Any]) -> None:
         self._cursor = connection.cursor(row_factory=tuple_row)
-        self._mapper = mapper
+        self._mapper = PydanticMapper(JSONTranscoder())
 
     def head(self) -> int:
         """The position of the latest event; 0 where there is none."""
@@ -58,25 +68,48 @@ class LogReader:
             Recorded(row.id, self._mapper.to_domain_event(row)) for row in self._rows(after, limit)
         ]
 
-    def pages(self, after: int = 0) -> Iterator[list[Recorded | Unreadable]]:
+    def pages(self, after: int = 0) -> Iterator[list[Entry]]:
         """All events after a position, broken ones in their place."""
         while rows := self._rows(after, PAGE_SIZE):
             yield [self._read(row) for row in rows]
             after = rows[-1].id
 
+    def naming_round(self, round_id: str) -> list[Entry]:
+        """A round's stream, every event of another stream that names it, and its shoe's."""
+        stream_id = f"round:{round_id}"
+        shoes = [
+            f"shoe:{each.event.shoe_id}"
+            for each in map(self._read, self._stream_rows(stream_id))
+            if isinstance(each, Recorded) and isinstance(each.event, RoundOpened)
+        ]
+        parameters = {
+            "stream_id": stream_id,
+            "beside": shoes,
+            "named": f'"round_id":"{round_id}"',
+        }
+        rows = self._cursor.execute(_NAMING_ROUND, parameters, binary=True).fetchall()
+        return [self._read(_notification(row)) for row in rows]
+
+    def round(self, round_id: str) -> list[RoundEvent]:
+        """A round's events."""
+        return cast(list[RoundEvent], [each.event for each in self.stream(f"round:{round_id}")])
+
     def stream(self, stream_id: str) -> list[Recorded]:
         """All events of one stream."""
-        rows = self._cursor.execute(_STREAM, (stream_id,), binary=True).fetchall()
         return [
             Recorded(row.id, self._mapper.to_domain_event(row))
-            for row in (_notification(row) for row in rows)
+            for row in self._stream_rows(stream_id)
         ]
+
+    def _stream_rows(self, stream_id: str) -> list[Notification]:
+        rows = self._cursor.execute(_STREAM, (stream_id,), binary=True).fetchall()
+        return [_notification(row) for row in rows]
 
     def _rows(self, after: int, limit: int) -> list[Notification]:
         rows = self._cursor.execute(_PAGE, (after, limit), prepare=True, binary=True).fetchall()
         return [_notification(row) for row in rows]
 
-    def _read(self, row: Notification) -> Recorded | Unreadable:
+    def _read(self, row: Notification) -> Entry:
         try:
             return Recorded(row.id, self._mapper.to_domain_event(row))
         except MapperDeserialisationError as error:

@@ -1,0 +1,74 @@
+"""
+How the eventsourcing library gets at our database: its datastore and its factory, by our rules.
+
+The module of the library is imported whole, for the library looks for exactly one factory class in
+the module that PERSISTENCE_MODULE names.
+"""
+
+from typing import TYPE_CHECKING
+
+from eventsourcing import persistence, postgres
+from eventsourcing.utils import Environment, EnvType
+from psycopg.rows import dict_row
+
+if TYPE_CHECKING:
+    from infrastructure.store.recorder import LedgerRecorder
+
+SCHEMA = "ledger"
+EVENTS_TABLE = "stored_events"
+IDLE_IN_TRANSACTION_SECONDS_MAX = 30
+
+
+class LedgerDatastore(postgres.PostgresDatastore):
+    """A pool of connections to the ledger.
+
+    The library knows five parts of an address; ours is a whole connection string, so that sslmode,
+    lists of hosts, options and the rest arrive."""
+
+    def __init__(self, conninfo: str, *, pool_size: int = 1, max_overflow: int = 15) -> None:
+        super().__init__(
+            dbname="",
+            host="",
+            port="",
+            user="",
+            password="",
+            connect_timeout=30,
+            idle_in_transaction_session_timeout=IDLE_IN_TRANSACTION_SECONDS_MAX,
+            pool_size=pool_size,
+            max_overflow=max_overflow,
+            pre_ping=False,
+            schema=SCHEMA,
+            originator_id_type="text",
+            enable_db_functions=False,
+        )
+        # The pool opens at the first connection, so it has not used its address yet.
+        self.pool.conninfo = conninfo
+        self.pool.kwargs = {"row_factory": dict_row, "autocommit": True}
+        self.conninfo = conninfo
+
+    def register_type_adapters(self) -> None:
+        """Nothing: our schema has none of the library's composite types to look for."""
+
+
+class Factory(postgres.PostgresFactory):
+    """Makes the recorder of the ledger from the connection string in `PUNTO_CONNINFO`."""
+
+    PUNTO_CONNINFO = "PUNTO_CONNINFO"
+
+    def __init__(self, env: Environment | EnvType | None) -> None:
+        # Past the library's own factory, which asks for the five parts of an address.
+        persistence.BaseInfrastructureFactory.__init__(self, env)
+        conninfo = self.env.get(self.PUNTO_CONNINFO)
+        if not conninfo:
+            raise OSError(f"{self.PUNTO_CONNINFO} is not in the application's environment")
+        self.datastore = LedgerDatastore(conninfo)
+
+    def env_create_table(self) -> bool:
+        """Never: migrations make the tables."""
+        return False
+
+    def application_recorder(self) -> "LedgerRecorder":
+        """The recorder of the ledger."""
+        from infrastructure.store.recorder import LedgerRecorder
+
+        return LedgerRecorder(datastore=self.datastore, events_table_name=EVENTS_TABLE)
