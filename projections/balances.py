@@ -1,0 +1,213 @@
+"""What each account has, has in play, and owes, as of its latest transaction."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, assert_never, cast
+
+from psycopg import Connection
+
+from domain.account import (
+    AccountClosed,
+    AccountEvent,
+    AccountFrozen,
+    AccountOpened,
+    AccountUnfrozen,
+    CommissionCharged,
+    CommissionMarked,
+    FundsDeposited,
+    FundsWithdrawn,
+    StakeLost,
+    StakePlaced,
+    StakeReturned,
+    WinPaid,
+)
+from domain.event import DomainEvent, Recorded
+from projections.projection import RowProjection, reading, topics_of
+
+
+@dataclass(slots=True)
+class BalanceRow:
+    """A row of `balances`."""
+
+    account_id: str
+    currency: str
+    available_minor: int
+    in_play_minor: int
+    commission_due_minor: int
+    owed_minor: int
+    is_frozen: bool
+    is_closed: bool
+    opened_at: datetime
+    opened_position: int
+    version: int
+    position: int
+
+
+class Balances(RowProjection[BalanceRow]):
+    """A row for each account."""
+
+    name = "balances"
+    version = 1
+    tables = ("balances",)
+    topics = topics_of(AccountEvent)
+    row_type = BalanceRow
+    key_column = "account_id"
+    ddl = """
+        CREATE TABLE balances (
+            account_id text COLLATE "C" PRIMARY KEY,
+            currency text COLLATE "C" NOT NULL,
+            available_minor numeric(38, 0) NOT NULL,
+            in_play_minor numeric(38, 0) NOT NULL,
+            commission_due_minor numeric(38, 0) NOT NULL,
+            owed_minor numeric(38, 0) NOT NULL,
+            is_frozen boolean NOT NULL,
+            is_closed boolean NOT NULL,
+            opened_at timestamptz NOT NULL,
+            opened_position bigint NOT NULL UNIQUE,
+            version bigint NOT NULL,
+            position bigint NOT NULL
+        )
+    """
+    select = """
+        SELECT account_id, currency, available_minor, in_play_minor, commission_due_minor,
+               owed_minor, is_frozen, is_closed, opened_at, opened_position, version, position
+          FROM balances
+         WHERE account_id = ANY (%(keys)b::text[])
+    """
+    upsert = """
+        INSERT INTO balances (
+            account_id, currency, available_minor, in_play_minor, commission_due_minor,
+            owed_minor, is_frozen, is_closed, opened_at, opened_position, version, position
+        )
+        SELECT * FROM unnest(
+            %(account_id)b::text[], %(currency)b::text[], %(available_minor)b::numeric[],
+            %(in_play_minor)b::numeric[], %(commission_due_minor)b::numeric[],
+            %(owed_minor)b::numeric[], %(is_frozen)b::boolean[], %(is_closed)b::boolean[],
+            %(opened_at)b::timestamptz[], %(opened_position)b::bigint[], %(version)b::bigint[],
+            %(position)b::bigint[]
+        )
+        ON CONFLICT (account_id) DO UPDATE SET
+            available_minor = excluded.available_minor,
+            in_play_minor = excluded.in_play_minor,
+            commission_due_minor = excluded.commission_due_minor,
+            owed_minor = excluded.owed_minor,
+            is_frozen = excluded.is_frozen,
+            is_closed = excluded.is_closed,
+            version = excluded.version,
+            position = excluded.position
+    """
+
+    def key(self, event: DomainEvent) -> str:
+        return event.originator_id.removeprefix("account:")
+
+    def apply(self, rows: dict[str, BalanceRow], recorded: Recorded) -> None:
+        position, event = recorded.position, cast(AccountEvent, recorded.event)
+        account_id = self.key(event)
+        if isinstance(event, AccountOpened):
+            row = BalanceRow(
+                account_id=account_id,
+                currency=event.currency,
+                available_minor=0,
+                in_play_minor=0,
+                commission_due_minor=0,
+                owed_minor=0,
+                is_frozen=False,
+                is_closed=False,
+                opened_at=event.at,
+                opened_position=position,
+                version=event.originator_version,
+                position=position,
+            )
+            self.add(rows, row)
+            return
+        row = self.known(rows, account_id)
+        row.version = event.originator_version
+        row.position = position
+        match event:
+            case FundsDeposited():
+                row.available_minor += event.amount_minor
+            case FundsWithdrawn():
+                row.available_minor -= event.amount_minor
+            case StakePlaced():
+                row.available_minor -= event.stake_minor
+                row.in_play_minor += event.stake_minor
+            case StakeLost():
+                row.in_play_minor -= event.stake_minor
+            case StakeReturned():
+                row.in_play_minor -= event.stake_minor
+                row.available_minor += event.stake_minor
+            case WinPaid():
+                row.in_play_minor -= event.stake_minor
+                row.available_minor += event.stake_minor + event.win_minor
+            case CommissionCharged():
+                row.available_minor -= event.commission_minor
+            case CommissionMarked():
+                row.commission_due_minor += event.commission_minor
+            case AccountFrozen():
+                row.is_frozen = True
+            case AccountUnfrozen():
+                row.is_frozen = False
+            case AccountClosed():
+                row.is_closed = True
+            case _:
+                assert_never(event)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """An account's balance; `position` is that of its latest event."""
+
+    account_id: str
+    currency: str
+    available_minor: int
+    in_play_minor: int
+    commission_due_minor: int
+    owed_minor: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLine:
+    """An account in a list; `version` is the number of its latest transaction."""
+
+    account_id: str
+    currency: str
+    available_minor: int
+    in_play_minor: int
+    commission_due_minor: int
+    owed_minor: int
+    is_frozen: bool
+    is_closed: bool
+    opened_at: datetime
+    version: int
+
+
+_BALANCE = """
+    SELECT account_id, currency, available_minor, in_play_minor, commission_due_minor, owed_minor,
+           position
+      FROM projection.balances
+     WHERE account_id = %(account_id)s
+"""
+_ACCOUNTS = """
+    SELECT account_id, currency, available_minor, in_play_minor, commission_due_minor, owed_minor,
+           is_frozen, is_closed, opened_at, version
+      FROM (
+        SELECT *
+          FROM projection.balances
+         ORDER BY opened_position DESC
+         LIMIT %(limit)s::bigint
+      ) AS newest
+     ORDER BY opened_position
+"""
+
+
+def balance(connection: Connection[Any], account_id: str) -> Balance | None:
+    """An account's balance; None where there is no such account."""
+    with reading(connection, Balance) as cursor:
+        return cursor.execute(_BALANCE, {"account_id": account_id}).fetchone()
+
+
+def accounts(connection: Connection[Any], *, limit: int | None = None) -> list[AccountLine]:
+    """The newest accounts, at most `limit`, in the order in which they were opened."""
+    with reading(connection, AccountLine) as cursor:
+        return cursor.execute(_ACCOUNTS, {"limit": limit}).fetchall()

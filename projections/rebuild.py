@@ -1,0 +1,208 @@
+"""Builds read models from the first event on, beside the live ones, and then swaps them.
+
+The old tables answer until the swap, which is one short transaction. A rebuild
+that was killed leaves nothing in use; the next one clears it away.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from psycopg import Connection
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg.rows import scalar_row
+from psycopg.sql import SQL, Identifier
+
+from projections.projection import Projection, ProjectionError
+from projections.tracking import (
+    REBUILD_LOCK,
+    Progress,
+    Source,
+    ensure,
+    fold,
+    lock,
+    read,
+    tracked,
+    use_schema,
+)
+
+# Whoever reads for long holds the swap up, and the waiting swap would hold up all other readers.
+# It gives up and tries again sooner than PostgreSQL looks for deadlocks (1 s), so that a reader of
+# several tables never is the victim of one.
+SWAP_LOCK_TIMEOUT = "500ms"
+
+_LEFTOVERS = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = 'projection_rebuild'"
+_GRANTS = """
+    SELECT format(
+               'GRANT %%s ON projection_rebuild.%%I TO %%s%%s', privilege_type, class.relname,
+               CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END,
+               CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END
+           )
+      FROM pg_catalog.pg_class AS class
+      JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+     CROSS JOIN LATERAL aclexplode(class.relacl)
+     WHERE namespace.nspname = 'projection' AND class.relname = %(table)s
+       AND grantee <> class.relowner
+    UNION ALL
+    SELECT format('GRANT SELECT ON projection_rebuild.%%I TO puntobanco_reader', %(table)s::text)
+      FROM pg_catalog.pg_roles
+     WHERE rolname = 'puntobanco_reader'
+"""
+_TRACK = """
+    UPDATE projection.tracking
+       SET version = %(version)s, position = %(position)s, updated_at = clock_timestamp()
+     WHERE name = %(name)s
+"""
+
+
+def rebuild(
+    connection: Connection[Any],
+    source: Source,
+    projections: Sequence[Projection],
+    *,
+    progress: Progress | None,
+    events_per_page: int,
+) -> None:
+    """Builds these read models anew; waits for another rebuild to end."""
+    ensure(connection, projections)
+    with _one_at_a_time(connection):
+        _rebuild(connection, source, projections, progress, events_per_page)
+
+
+def rebuild_outdated(
+    connection: Connection[Any],
+    source: Source,
+    projections: Sequence[Projection],
+    *,
+    progress: Progress | None,
+    events_per_page: int,
+) -> None:
+    """Builds those read models anew that an older version of their logic has folded.
+
+    One that a newer version has folded is refused: two programs of different
+    versions would otherwise rebuild it in turns for ever.
+    """
+    if not _outdated(connection, projections):
+        return
+    with _one_at_a_time(connection):
+        # Looked at again under the lock, for another process may just have done it.
+        if outdated := _outdated(connection, projections):
+            _rebuild(connection, source, outdated, progress, events_per_page)
+
+
+def _outdated(connection: Connection[Any], projections: Collection[Projection]) -> list[Projection]:
+    versions = {row.name: row.version for row in tracked(connection)}
+    for projection in projections:
+        if versions[projection.name] > projection.version:
+            raise ProjectionError(
+                f"projection {projection.name} was built by a newer program: use that one,"
+                f" or run `punto rebuild {projection.name}` with this one"
+            )
+    return [
+        projection for projection in projections if versions[projection.name] < projection.version
+    ]
+
+
+def _rebuild(
+    connection: Connection[Any],
+    source: Source,
+    projections: Sequence[Projection],
+    progress: Progress | None,
+    events_per_page: int,
+) -> None:
+    _clear(connection)
+    try:
+        with connection.transaction():
+            use_schema(connection, "projection_rebuild")
+            for projection in projections:
+                connection.execute(projection.ddl, prepare=False)
+        position = 0
+        while True:
+            position = _build(connection, source, projections, position, progress, events_per_page)
+            try:
+                _swap(connection, source, projections, position, events_per_page)
+            except (LockNotAvailable, DeadlockDetected):
+                continue
+            return
+    finally:
+        if not connection.closed:
+            _clear(connection)
+
+
+def _build(
+    connection: Connection[Any],
+    source: Source,
+    projections: Sequence[Projection],
+    position: int,
+    progress: Progress | None,
+    events_per_page: int,
+) -> int:
+    """Folds up to the head, a page a transaction, and returns the position reached."""
+    is_at_head = False
+    while not is_at_head:
+        with connection.transaction():
+            events = read(source, position, events_per_page)
+            if events:
+                use_schema(connection, "projection_rebuild")
+                fold(connection, projections, events)
+        position += len(events)
+        is_at_head = len(events) < events_per_page
+        if progress is not None:
+            progress(position)
+    for projection in projections:
+        for table in projection.tables:
+            # A table without statistics is read by bad plans until autovacuum comes round.
+            connection.execute(f"ANALYZE projection_rebuild.{table}")
+    return position
+
+
+def _swap(
+    connection: Connection[Any],
+    source: Source,
+    projections: Sequence[Projection],
+    position: int,
+    events_per_page: int,
+) -> None:
+    """Folds what has come meanwhile and puts the new tables in the place of the old ones."""
+    with connection.transaction():
+        use_schema(connection, "projection_rebuild")
+        connection.execute(f"SET LOCAL lock_timeout TO '{SWAP_LOCK_TIMEOUT}'")
+        lock(connection, projections)
+        while events := read(source, position, events_per_page):
+            fold(connection, projections, events)
+            position += len(events)
+            if len(events) < events_per_page:
+                break
+        for projection in projections:
+            for table in projection.tables:
+                _replace(connection, table)
+            row = {"name": projection.name, "version": projection.version, "position": position}
+            connection.execute(_TRACK, row)
+
+
+def _replace(connection: Connection[Any], table: str) -> None:
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        # The rights that were given on the old table, by whomever, hold for the new one.
+        for grant in cursor.execute(_GRANTS, {"table": table}).fetchall():
+            connection.execute(grant)
+    connection.execute(f"DROP TABLE IF EXISTS projection.{table}")
+    connection.execute(f"ALTER TABLE projection_rebuild.{table} SET SCHEMA projection")
+
+
+def _clear(connection: Connection[Any]) -> None:
+    """Drops what a rebuild did not finish."""
+    with connection.transaction(), connection.cursor(row_factory=scalar_row) as cursor:
+        for table in cursor.execute(_LEFTOVERS).fetchall():
+            name = Identifier("projection_rebuild", table)
+            cursor.execute(SQL("DROP TABLE {} CASCADE").format(name))
+
+
+@contextmanager
+def _one_at_a_time(connection: Connection[Any]) -> Iterator[None]:
+    """Holds the lock of rebuilds, which ends with the connection where the process is killed."""
+    connection.execute("SELECT pg_advisory_lock(%s)", [REBUILD_LOCK])
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            connection.execute("SELECT pg_advisory_unlock(%s)", [REBUILD_LOCK])

@@ -1,0 +1,165 @@
+"""Keeps the read models up to date: page by page, each event exactly once, whoever runs it."""
+
+from collections.abc import Collection, Sequence
+from threading import Event
+from typing import Any
+
+from psycopg import Connection
+from psycopg.pq import TransactionStatus
+
+from projections import rebuild as rebuilding
+from projections import tracking
+from projections.balances import Balances
+from projections.projection import Projection, ProjectionError, ProjectionFailed
+from projections.rounds import Rounds
+from projections.shoes import Shoes
+from projections.tables import Tables
+from projections.tracking import EVENTS_PER_PAGE, Progress, Source, Tracked
+
+ALL: tuple[Projection, ...] = (Balances(), Rounds(), Shoes(), Tables())
+
+CHANNEL = "stored_events"
+"""What a writer notifies when it has stored events."""
+
+
+def ensure(connection: Connection[Any], projections: Sequence[Projection] = ALL) -> None:
+    """Makes the tables of read models that have none, to be filled from the first event on."""
+    _must_be_free(connection)
+    tracking.ensure(connection, projections)
+
+
+def catch_up(
+    connection: Connection[Any],
+    source: Source,
+    *,
+    projections: Sequence[Projection] = ALL,
+    until: int | None = None,
+    progress: Progress | None = None,
+    events_per_page: int = EVENTS_PER_PAGE,
+) -> int:
+    """Folds what has come since, up to the head, and returns how many events were read.
+
+    With `until`, it stops when that position is reached, where a writer might
+    otherwise always be a page ahead. Read models that are missing are made, and
+    those of an older version are rebuilt first. One that cannot fold an event
+    raises ProjectionFailed after the others have caught up.
+    """
+    _must_be_free(connection)
+    tracking.ensure(connection, projections)
+    rebuilding.rebuild_outdated(
+        connection, source, projections, progress=progress, events_per_page=events_per_page
+    )
+    going = list(projections)
+    failures: list[ProjectionFailed] = []
+    events_read = 0
+    while going:
+        try:
+            position, count, is_at_head = _fold_page(connection, source, going, events_per_page)
+        except ProjectionFailed as failure:
+            failures.append(failure)
+            going = [projection for projection in going if projection.name != failure.name]
+            continue
+        events_read += count
+        if progress is not None:
+            progress(position)
+        if is_at_head or (until is not None and position >= until):
+            break
+    if failures:
+        raise failures[0]
+    return events_read
+
+
+def follow(
+    connection: Connection[Any],
+    source: Source,
+    stop: Event,
+    *,
+    poll_seconds: float = 1.0,
+    projections: Sequence[Projection] = ALL,
+) -> None:
+    """Catches up whenever events are stored, until `stop` is set.
+
+    A notification only shortens the wait: one that is missed costs `poll_seconds`.
+    """
+    _must_be_free(connection)
+    connection.execute(f"LISTEN {CHANNEL}")
+    try:
+        while not stop.is_set():
+            for _ in connection.notifies(timeout=0):
+                pass  # What was announced so far is read by this turn.
+            catch_up(connection, source, projections=projections)
+            for _ in connection.notifies(timeout=poll_seconds, stop_after=1):
+                pass
+    finally:
+        if not connection.closed:
+            connection.execute(f"UNLISTEN {CHANNEL}")
+
+
+def rebuild(
+    connection: Connection[Any],
+    source: Source,
+    names: Collection[str] | None = None,
+    *,
+    projections: Sequence[Projection] = ALL,
+    progress: Progress | None = None,
+    events_per_page: int = EVENTS_PER_PAGE,
+) -> None:
+    """Builds read models anew from the events, all or those named, while the old ones answer."""
+    _must_be_free(connection)
+    known = {projection.name: projection for projection in projections}
+    for name in names or ():
+        if name not in known:
+            raise ProjectionError(f"there is no projection {name}, only {', '.join(sorted(known))}")
+    chosen = [projection for name, projection in known.items() if not names or name in names]
+    rebuilding.rebuild(
+        connection, source, chosen, progress=progress, events_per_page=events_per_page
+    )
+
+
+def positions(connection: Connection[Any]) -> list[tuple[str, int]]:
+    """The position of every read model, by name; a role that may only read can ask."""
+    return [(row.name, row.position) for row in tracking.tracked(connection)]
+
+
+def _fold_page(
+    connection: Connection[Any],
+    source: Source,
+    projections: Sequence[Projection],
+    events_per_page: int,
+) -> tuple[int, int, bool]:
+    """Folds one page into the read models that are furthest behind, in one transaction.
+
+    Returns the position they have reached, how many events that took, and
+    whether there are no more.
+    """
+    with connection.transaction():
+        tracking.use_schema(connection, "projection")
+        locked = tracking.lock(connection, projections)
+        _must_be_of_our_version(projections, locked)
+        after = min(row.position for row in locked)
+        others = [row.position for row in locked if row.position > after]
+        behind = {row.name for row in locked if row.position == after}
+        # Up to where the next ones stand, and from there on together with them.
+        limit = min([events_per_page, *(position - after for position in others)])
+        events = tracking.read(source, after, limit)
+        position = after + len(events)
+        if events:
+            group = [projection for projection in projections if projection.name in behind]
+            tracking.fold(connection, group, events)
+            tracking.advance(connection, group, position)
+        return position, len(events), len(events) < limit
+
+
+def _must_be_of_our_version(projections: Sequence[Projection], locked: Sequence[Tracked]) -> None:
+    versions = {row.name: row.version for row in locked}
+    for projection in projections:
+        if versions.get(projection.name) != projection.version:
+            raise ProjectionError(
+                f"projection {projection.name} was rebuilt by another version of this program"
+            )
+
+
+def _must_be_free(connection: Connection[Any]) -> None:
+    # In a transaction of the caller each page would only be a savepoint of it.
+    assert connection.autocommit, "each page is a transaction of its own"
+    assert connection.info.transaction_status is TransactionStatus.IDLE
