@@ -199,6 +199,7 @@ class Account:
         self._must_be_open()
         self._must_not_be_frozen()
         self._must_cover(stake_minor, "stake_minor")
+        assert (round_id, bet_id) not in self.stakes, "the round refuses a bet that is there"
         return StakePlaced(
             **self._next(stamp), round_id=round_id, bet_id=bet_id, stake_minor=stake_minor
         )

@@ -110,6 +110,10 @@ def excess_cards(cards: Iterable[Card], *, decks: int) -> dict[str, int]:
         has_unknown_suit = Card(rank, UNKNOWN, _points(rank)) in seen
         if rank in RANKS and has_unknown_suit and count > 4 * decks:
             excess[rank + UNKNOWN] = count
+    for suit in SUITS:
+        ten_valued = sum(seen[Card(rank, suit, 0)] for rank in "TJQK" + TEN_VALUED)
+        if Card(TEN_VALUED, suit, 0) in seen and ten_valued > 4 * decks:
+            excess[TEN_VALUED + suit] = ten_valued
     ten_valued = sum(by_rank[rank] for rank in "TJQK" + TEN_VALUED)
     if by_rank[TEN_VALUED] and ten_valued > 16 * decks:
         excess[TEN_VALUED + UNKNOWN] = ten_valued

@@ -265,8 +265,9 @@ class Round:
         is_resolved = self.declared is not None
         events: list[RoundEvent] = []
         for card in cards:
-            self._must_decide_every_bet(card, cards_before=len(player) + len(banker))
             hand = next_hand(_points(player), _points(banker))
+            if hand is not None and len(player) + len(banker) < 4:
+                self._must_decide_every_bet(hand, card)
             reason = None
             if hand is None:
                 hand, reason = _irregular_hand(player, banker, irregular)
@@ -376,11 +377,10 @@ class Round:
         if self.state is RoundState.VOID:
             raise Refused("round_void", f"round {self.name} is void", field="round_id")
 
-    def _must_decide_every_bet(self, card: Card, *, cards_before: int) -> None:
-        if cards_before >= 4:
-            return
+    def _must_decide_every_bet(self, hand: Hand, card: Card) -> None:
         for bet in self.open_bets:
-            if is_undecidable(bet.kind, card):
+            looks_at_it = _LOOKS_AT.get(bet.kind, hand) is hand
+            if looks_at_it and is_undecidable(bet.kind, card):
                 raise Refused(
                     "undecidable_bet",
                     f"{card} leaves bet {bet.id} on {bet.kind.value} without an answer",
@@ -432,6 +432,7 @@ class Round:
                 assert_never(event)
 
 
+_LOOKS_AT = {BetKind.PLAYER_PAIR: Hand.PLAYER, BetKind.BANKER_PAIR: Hand.BANKER}
 _OPPOSITE = {BetKind.PLAYER: BetKind.BANKER, BetKind.BANKER: BetKind.PLAYER}
 
 

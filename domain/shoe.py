@@ -139,8 +139,7 @@ class Shoe:
     def start_round(self, round_id: str, *, after_cut_card: int, stamp: Stamp) -> RoundStarted:
         """Starts the next round; after the cut card only as many as the table's rules allow."""
         self.must_be_open()
-        if self.round_id is not None:
-            raise Refused("round_open", f"round {self.round_id} is open on shoe {self.name}")
+        self._must_not_be_in_a_round()
         if self.cut_card_is_out and self.rounds_after_cut_card >= after_cut_card:
             raise Refused("shoe_exhausted", f"the cut card of shoe {self.name} is out")
         if self.cards_left < MOST_CARDS_A_ROUND:
@@ -152,7 +151,7 @@ class Shoe:
     def start_recorded_round(self, round_id: str, *, number: int, stamp: Stamp) -> RoundStarted:
         """Starts a round as another system numbered it."""
         self.must_be_open()
-        assert self.round_id is None
+        self._must_not_be_in_a_round()
         return RoundStarted(**stamp.on(self.id, self.version + 1), round_id=round_id, number=number)
 
     def end_round(self, cards: tuple[Card, ...], *, stamp: Stamp) -> CardsDrawn:
@@ -186,8 +185,7 @@ class Shoe:
     def close(self, *, seed: bytes | None, stamp: Stamp) -> ShoeClosed:
         """Closes the shoe between two rounds and shows the seed of a shuffled one."""
         self.must_be_open()
-        if self.round_id is not None:
-            raise Refused("round_open", f"round {self.round_id} is open on shoe {self.name}")
+        self._must_not_be_in_a_round()
         return ShoeClosed(
             **stamp.on(self.id, self.version + 1), seed=None if seed is None else seed.hex()
         )
@@ -219,6 +217,10 @@ class Shoe:
         self.must_be_known()
         if self.is_closed:
             raise Refused("shoe_closed", f"shoe {self.name} is closed", field="shoe_id")
+
+    def _must_not_be_in_a_round(self) -> None:
+        if self.round_id is not None:
+            raise Refused("round_open", f"round {self.round_id} is open on shoe {self.name}")
 
     def _must_be_new(self) -> None:
         if self.version:

@@ -24,6 +24,7 @@ from domain.cards import DECK, Card
 
 SCHEME = "hmac-sha256-fisher-yates-1"
 SEED_BYTES = 32
+_LABEL = b"puntobanco/shuffle/1/"
 _WORDS = 2**32
 
 
@@ -32,11 +33,26 @@ def commitment(seed: bytes) -> str:
     return hashlib.sha256(seed).hexdigest()
 
 
-def _words(seed: bytes) -> Iterator[int]:
+class NumberStream:
+    """Whole numbers of which none is likelier than another, by steps 2 and 3 of the scheme.
+
+    The seed and the label decide them all: another label is another stream.
+    """
+
+    def __init__(self, seed: bytes, *, label: bytes) -> None:
+        self._words = _words(seed, label)
+
+    def below(self, choices: int) -> int:
+        """The next number from 0 up to, and without, `choices`."""
+        assert 0 < choices <= _WORDS
+        bound = _WORDS - _WORDS % choices
+        return next(word for word in self._words if word < bound) % choices
+
+
+def _words(seed: bytes, label: bytes) -> Iterator[int]:
     counter = 0
     while True:
-        message = b"puntobanco/shuffle/1/" + counter.to_bytes(8, "big")
-        block = hmac.digest(seed, message, "sha256")
+        block = hmac.digest(seed, label + counter.to_bytes(8, "big"), "sha256")
         for start in range(0, len(block), 4):
             yield int.from_bytes(block[start : start + 4], "big")
         counter += 1
@@ -47,11 +63,8 @@ def shuffled(seed: bytes, decks: int) -> tuple[Card, ...]:
     """The cards of `decks` decks in the order in which they come out of the shoe."""
     assert len(seed) == SEED_BYTES
     cards = list(DECK) * decks
-    words = _words(seed)
+    numbers = NumberStream(seed, label=_LABEL)
     for place in range(len(cards) - 1, 0, -1):
-        choices = place + 1
-        bound = _WORDS - _WORDS % choices
-        word = next(word for word in words if word < bound)
-        other = word % choices
+        other = numbers.below(place + 1)
         cards[place], cards[other] = cards[other], cards[place]
     return tuple(cards)

@@ -70,6 +70,7 @@ class Book:
         self._before: dict[str, Aggregate] = {}
         self._begun_at = 0
         self._seeds_before: dict[str, bytes | None] = {}
+        self._seeds_read: dict[str, bytes] = {}
 
     @property
     def position(self) -> int:
@@ -97,7 +98,10 @@ class Book:
 
     def seed(self, shoe_id: str) -> bytes:
         """The seed of a shuffled shoe that is open."""
-        return self.seeds.get(shoe_id) or self._session.seed(shoe_id)
+        seed = self.seeds.get(shoe_id) or self._seeds_read.get(shoe_id)
+        if seed is None:
+            seed = self._seeds_read[shoe_id] = self._session.seed(shoe_id)
+        return seed
 
     def keep_seed(self, shoe_id: str, seed: bytes | None) -> None:
         """Stores a shoe's seed beside the events; None forgets it."""

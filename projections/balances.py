@@ -40,7 +40,6 @@ class BalanceRow:
     opened_at: datetime
     opened_position: int
     version: int
-    position: int
 
 
 class Balances(RowProjection[BalanceRow]):
@@ -64,27 +63,25 @@ class Balances(RowProjection[BalanceRow]):
             is_closed boolean NOT NULL,
             opened_at timestamptz NOT NULL,
             opened_position bigint NOT NULL UNIQUE,
-            version bigint NOT NULL,
-            position bigint NOT NULL
+            version bigint NOT NULL
         )
     """
     select = """
         SELECT account_id, currency, available_minor, in_play_minor, commission_due_minor,
-               owed_minor, is_frozen, is_closed, opened_at, opened_position, version, position
+               owed_minor, is_frozen, is_closed, opened_at, opened_position, version
           FROM balances
          WHERE account_id = ANY (%(keys)b::text[])
     """
     upsert = """
         INSERT INTO balances (
             account_id, currency, available_minor, in_play_minor, commission_due_minor,
-            owed_minor, is_frozen, is_closed, opened_at, opened_position, version, position
+            owed_minor, is_frozen, is_closed, opened_at, opened_position, version
         )
         SELECT * FROM unnest(
             %(account_id)b::text[], %(currency)b::text[], %(available_minor)b::numeric[],
             %(in_play_minor)b::numeric[], %(commission_due_minor)b::numeric[],
             %(owed_minor)b::numeric[], %(is_frozen)b::boolean[], %(is_closed)b::boolean[],
-            %(opened_at)b::timestamptz[], %(opened_position)b::bigint[], %(version)b::bigint[],
-            %(position)b::bigint[]
+            %(opened_at)b::timestamptz[], %(opened_position)b::bigint[], %(version)b::bigint[]
         )
         ON CONFLICT (account_id) DO UPDATE SET
             available_minor = excluded.available_minor,
@@ -93,15 +90,14 @@ class Balances(RowProjection[BalanceRow]):
             owed_minor = excluded.owed_minor,
             is_frozen = excluded.is_frozen,
             is_closed = excluded.is_closed,
-            version = excluded.version,
-            position = excluded.position
+            version = excluded.version
     """
 
     def key(self, event: DomainEvent) -> str:
         return event.originator_id.removeprefix("account:")
 
     def apply(self, rows: dict[str, BalanceRow], recorded: Recorded) -> None:
-        position, event = recorded.position, cast(AccountEvent, recorded.event)
+        event = cast(AccountEvent, recorded.event)
         account_id = self.key(event)
         if isinstance(event, AccountOpened):
             row = BalanceRow(
@@ -114,15 +110,13 @@ class Balances(RowProjection[BalanceRow]):
                 is_frozen=False,
                 is_closed=False,
                 opened_at=event.at,
-                opened_position=position,
+                opened_position=recorded.position,
                 version=event.originator_version,
-                position=position,
             )
             self.add(rows, row)
             return
         row = self.known(rows, account_id)
         row.version = event.originator_version
-        row.position = position
         match event:
             case FundsDeposited():
                 row.available_minor += event.amount_minor
@@ -155,7 +149,7 @@ class Balances(RowProjection[BalanceRow]):
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """An account's balance; `position` is that of its latest event."""
+    """An account's balance as of a position of the ledger."""
 
     account_id: str
     currency: str
@@ -184,8 +178,9 @@ class AccountLine:
 
 _BALANCE = """
     SELECT account_id, currency, available_minor, in_play_minor, commission_due_minor, owed_minor,
-           position
+           tracking.position
       FROM projection.balances
+      JOIN projection.tracking ON tracking.name = 'balances'
      WHERE account_id = %(account_id)s
 """
 _ACCOUNTS = """

@@ -1,0 +1,1 @@
+"""`punto`: the ledger at the command line."""

@@ -350,3 +350,13 @@ def _first_fault(error: ValidationError) -> tuple[str, str]:
     if fault["type"] == "string_pattern_mismatch":
         return ".".join(place), _SHAPES[fault["ctx"]["pattern"]]
     return ".".join(place), fault["msg"].removeprefix("Value error, ")
+
+
+def read_rules(text: str) -> Rules:
+    """Reads a table's rules from JSON; raises NotACommand, which names the part to blame."""
+    try:
+        return Rules.model_validate_json(text)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(["rules", *(str(part) for part in fault["loc"] if "[" not in str(part))])
+        raise NotACommand(f"{place}: {fault['msg']}", field=place) from None

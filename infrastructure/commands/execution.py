@@ -45,30 +45,52 @@ class Client:
     clock: Callable[[], datetime] = field(default=system_clock)
 
 
-def execute(casino: Casino, commands: Sequence[Command], *, client: Client) -> list[Answer]:
+def execute(
+    casino: Casino, commands: Sequence[Command], *, client: Client, is_whole: bool = False
+) -> list[Answer]:
     """Runs commands in one transaction and answers each, in order.
 
     A refused command stores nothing but its refusal, and the others go on. A
     store that is away is tried again for some seconds; then every command is
     refused as `store_unavailable`, and the same commands may be sent again.
+
+    With `is_whole` the commands stand or fall together: the first refusal is
+    raised, and nothing is stored or remembered.
     """
     for patience in (*_PATIENCE_SECONDS, None):
         try:
-            return _execute_once(casino, commands, client)
+            return _execute_once(casino, commands, client, is_whole=is_whole)
         except (InterfaceError, OperationalError, IntegrityError) as error:
             # A lost reply to the commit looks like a failure too. The next try
             # tells, by the keys, whether the commands were stored.
             if patience is None:
-                return [_unavailable(command, error) for command in commands]
+                answers = [_unavailable(command, error) for command in commands]
+                if is_whole:
+                    _raise_refusal(answers)
+                return answers
             time.sleep(patience)
     raise AssertionError("the last try answers")
 
 
-def _execute_once(casino: Casino, commands: Sequence[Command], client: Client) -> list[Answer]:
+def _execute_once(
+    casino: Casino, commands: Sequence[Command], client: Client, *, is_whole: bool
+) -> list[Answer]:
     with casino.turn() as book:
-        book.fetch({stream for command in commands for stream in command.stream_ids()})
         remembered = book.recall(client.name, [command.key for command in commands])
-        return [_answer(book, command, client, remembered) for command in commands]
+        new = [command for command in commands if command.key not in remembered]
+        book.fetch({stream for command in new for stream in command.stream_ids()})
+        answers = [_answer(book, command, client, remembered) for command in commands]
+        if is_whole:
+            # Raised within the turn, which is thereby given up.
+            _raise_refusal(answers)
+        return answers
+
+
+def _raise_refusal(answers: Sequence[Answer]) -> None:
+    for answer in answers:
+        if not answer["ok"]:
+            error = answer["error"]
+            raise Refused(error["code"], error["message"], field=error.get("field"))
 
 
 def _answer(

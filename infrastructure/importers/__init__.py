@@ -1,0 +1,1 @@
+"""Recorded rounds of other systems: how their files are read, and how they come into the ledger."""

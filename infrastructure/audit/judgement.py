@@ -1,0 +1,173 @@
+"""Judges one round's own record against the rules that were recorded with it."""
+
+from domain.bets import BetKind, Deal, Settlement, is_undecidable
+from domain.cards import Card
+from domain.round import BetPlaced, BetSettled, RoundResolved
+from domain.rules import Rules
+from domain.tableau import Hand, Ruling, judge
+from infrastructure.audit.findings import Code, Finding
+from infrastructure.audit.record import RoundRecord
+
+_MISSING = {
+    Hand.PLAYER: Code.PLAYER_THIRD_CARD_MISSING,
+    Hand.BANKER: Code.BANKER_THIRD_CARD_MISSING,
+}
+_UNEXPECTED = {
+    Hand.PLAYER: Code.PLAYER_THIRD_CARD_UNEXPECTED,
+    Hand.BANKER: Code.BANKER_THIRD_CARD_UNEXPECTED,
+}
+
+
+def judge_round(record: RoundRecord) -> list[Finding]:
+    """The faults that a round's own stream shows.
+
+    The deal is judged once it was declared complete. Of a void round nothing
+    counts but that no bet was settled.
+    """
+    findings = [Finding(Code.STREAM_GAP, gap, record.round_id) for gap in record.gaps]
+    deal = None
+    if record.is_settled or (record.resolved is not None and not record.is_void):
+        deal = _judge_deal(record, findings)
+    if record.bets or record.settlements:
+        _judge_settlements(record, deal, findings)
+    return findings
+
+
+def cards_judged_as_dealt(record: RoundRecord) -> list[Card]:
+    """The cards that the round took from its shoe: without the third ones that are forbidden.
+
+    Where the tableau has no say (a deal called off, or with a card missing)
+    these are all the cards there.
+    """
+    if record.is_void or len(record.player) < 2 or len(record.banker) < 2:
+        return record.dealt
+    unexpected = _ruling(record).unexpected
+    player = record.player[: 2 if Hand.PLAYER in unexpected else 3]
+    banker = record.banker[: 2 if Hand.BANKER in unexpected else 3]
+    return player + banker
+
+
+def _ruling(record: RoundRecord) -> Ruling:
+    return judge(
+        [card.points for card in record.player[:3]], [card.points for card in record.banker[:3]]
+    )
+
+
+def _judge_deal(record: RoundRecord, findings: list[Finding]) -> Deal | None:
+    """Adds the faults of cards, totals and outcome; the ruled deal, unless a card is missing."""
+    hands = {Hand.PLAYER: record.player, Hand.BANKER: record.banker}
+    short = [hand for hand, cards in hands.items() if len(cards) < 2]
+    if short:
+        findings += [
+            Finding(
+                _MISSING[hand],
+                f"the {hand.value} hand has {len(hands[hand])} cards",
+                record.round_id,
+            )
+            for hand in short
+        ]
+        return None
+    ruling = _ruling(record)
+    two = f"two-card totals player {sum(_points(record.player[:2])) % 10}, "
+    two += f"banker {sum(_points(record.banker[:2])) % 10}"
+    for hand, cards in hands.items():
+        if hand in ruling.unexpected or len(cards) > 3:
+            card = cards[2 if hand in ruling.unexpected else 3]
+            detail = f"{card} for the {hand.value} hand is forbidden ({two})"
+            findings.append(Finding(_UNEXPECTED[hand], detail, record.round_id))
+    if ruling.missing is not None:
+        detail = f"the {ruling.missing.value} hand had to draw ({two})"
+        findings.append(Finding(_MISSING[ruling.missing], detail, record.round_id))
+        return None
+    _judge_declared(record.resolved, ruling, record.round_id, findings)
+    return Deal.of(tuple(record.player[:3]), tuple(record.banker[:3]))
+
+
+def _judge_declared(
+    declared: RoundResolved | None, ruling: Ruling, round_id: str, findings: list[Finding]
+) -> None:
+    if declared is None:
+        detail = f"no outcome was declared, ruled {ruling.outcome.value}"
+        findings.append(Finding(Code.OUTCOME_MISMATCH, detail, round_id))
+        return
+    if declared.player_total != ruling.player_total:
+        detail = f"recorded {declared.player_total}, ruled {ruling.player_total}"
+        findings.append(Finding(Code.PLAYER_TOTAL_MISMATCH, detail, round_id))
+    if declared.banker_total != ruling.banker_total:
+        detail = f"recorded {declared.banker_total}, ruled {ruling.banker_total}"
+        findings.append(Finding(Code.BANKER_TOTAL_MISMATCH, detail, round_id))
+    if declared.outcome is not ruling.outcome:
+        detail = f"recorded {declared.outcome.value}, ruled {ruling.outcome.value}"
+        findings.append(Finding(Code.OUTCOME_MISMATCH, detail, round_id))
+
+
+def _judge_settlements(record: RoundRecord, deal: Deal | None, findings: list[Finding]) -> None:
+    """Adds the faults of each bet's settlement; without a ruled deal, of their number only."""
+    settled: dict[str, list[BetSettled]] = {}
+    for settlement in record.settlements:
+        settled.setdefault(settlement.bet_id, []).append(settlement)
+    for bet_id, bet in record.bets.items():
+        settlements = settled.pop(bet_id, [])
+        is_returned = record.is_void or bet_id in record.cancelled
+        if len(settlements) + is_returned > 1:
+            how = f"was settled {len(settlements)} times" + (
+                " and returned with the round or by a cancellation" if is_returned else ""
+            )
+            findings.append(Finding(Code.BET_SETTLED_TWICE, f"bet {bet_id} {how}", record.round_id))
+        elif not settlements:
+            if record.is_settled and not is_returned:
+                detail = f"the round is settled without bet {bet_id}"
+                findings.append(Finding(Code.BET_UNSETTLED, detail, record.round_id))
+            continue
+        if record.opened is not None:
+            for settlement in settlements:
+                findings += _judge_settlement(
+                    bet, settlement, record.opened.rules, deal, record.round_id
+                )
+    for bet_id in settled:
+        detail = f"bet {bet_id} was settled and never placed"
+        findings.append(Finding(Code.PAYOUT_MISMATCH, detail, record.round_id))
+
+
+def _judge_settlement(
+    bet: BetPlaced, settled: BetSettled, rules: Rules, deal: Deal | None, round_id: str
+) -> list[Finding]:
+    findings: list[Finding] = []
+    faults: list[str] = []
+    if settled.stake_minor != bet.stake_minor:
+        faults.append(f"recorded stake {settled.stake_minor}, placed {bet.stake_minor}")
+    if bet.bet not in rules.odds:
+        faults.append(f"the round's rules offer no {bet.bet.value} bet")
+    elif deal is not None and _is_decidable(bet, deal):
+        ruled = rules.settle(bet.bet, bet.stake_minor, deal)
+        if (settled.result, settled.win_minor) != (ruled.result, ruled.win_minor):
+            recorded = Settlement(settled.result, settled.win_minor)
+            faults.append(f"recorded {_came_to(recorded)}, ruled {_came_to(ruled)}")
+        if settled.commission_minor != ruled.commission_minor:
+            detail = (
+                f"bet {bet.bet_id}: recorded {settled.commission_minor}, "
+                f"ruled {ruled.commission_minor}"
+            )
+            findings.append(Finding(Code.COMMISSION_MISMATCH, detail, round_id))
+    if faults:
+        detail = f"bet {bet.bet_id}: {'; '.join(faults)}"
+        findings.insert(0, Finding(Code.PAYOUT_MISMATCH, detail, round_id))
+    return findings
+
+
+def _is_decidable(bet: BetPlaced, deal: Deal) -> bool:
+    """A pair on a card that nobody could read has no ruled result."""
+    player, banker = deal.player_cards[:2], deal.banker_cards[:2]
+    looked_at = {BetKind.PLAYER_PAIR: player, BetKind.BANKER_PAIR: banker}
+    return not any(
+        is_undecidable(bet.bet, card) for card in looked_at.get(bet.bet, player + banker)
+    )
+
+
+def _came_to(settlement: Settlement) -> str:
+    won = f" {settlement.win_minor}" if settlement.win_minor else ""
+    return settlement.result.value + won
+
+
+def _points(cards: list[Card]) -> list[int]:
+    return [card.points for card in cards]

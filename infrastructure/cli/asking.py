@@ -1,0 +1,379 @@
+"""The commands that answer questions. None of them adds to the ledger."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from infrastructure.audit.audit import Scope
+from infrastructure.audit.replay import replay
+from infrastructure.cli.auditing import audit_ledger
+from infrastructure.cli.ledger import NotFoundError, OpenLedger, asking
+from infrastructure.cli.output import (
+    cards,
+    console,
+    money,
+    print_json,
+    print_rows,
+)
+from infrastructure.cli.replaying import print_replay
+from projections import balances, rounds, runner, shoes, tables
+
+FINDINGS = 1
+
+_AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands to the application."""
+    app.command("tables")(list_tables)
+    app.command("shoes")(list_shoes)
+    app.command("accounts")(list_accounts)
+    app.command("rounds")(list_rounds)
+    app.command("events")(list_events)
+    app.command("replay")(replay_round)
+    app.command("audit")(audit)
+    app.command("balance")(show_balance)
+    app.command("status")(show_status)
+
+
+def list_tables(as_json: _AsJson = False) -> None:
+    """List the tables, a line each.
+
+    Example: punto tables
+    """
+    with asking() as ledger:
+        lines = tables.tables(ledger.connection)
+    _print_lines(
+        lines,
+        "Tables",
+        (
+            ("table", lambda line: line.table_id),
+            ("currency", lambda line: line.currency),
+            ("variant", lambda line: line.variant),
+            ("decks", lambda line: line.decks),
+            ("shoe", lambda line: line.shoe_id),
+            ("rounds", lambda line: line.rounds),
+        ),
+        as_json=as_json,
+    )
+
+
+def list_shoes(
+    table: Annotated[str | None, typer.Option(help="Only the shoes of this table.")] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """List the shoes, a line each.
+
+    Example: punto shoes --table T1
+    """
+    with asking() as ledger:
+        lines = shoes.shoes(ledger.connection, table=table)
+    _print_lines(
+        lines,
+        "Shoes",
+        (
+            ("shoe", lambda line: line.shoe_id),
+            ("table", lambda line: line.table_id),
+            ("decks", lambda line: line.decks),
+            ("source", lambda line: line.source),
+            ("state", lambda line: line.state),
+            ("rounds", lambda line: line.rounds),
+            ("drawn", lambda line: line.cards_drawn),
+            ("burned", lambda line: line.cards_burned),
+        ),
+        as_json=as_json,
+    )
+
+
+def list_accounts(as_json: _AsJson = False) -> None:
+    """List the accounts with their balances, a line each.
+
+    Example: punto accounts
+    """
+    with asking() as ledger:
+        lines = balances.accounts(ledger.connection)
+    _print_lines(
+        lines,
+        "Accounts",
+        (
+            ("account", lambda line: line.account_id),
+            ("available", lambda line: money(line.available_minor, line.currency)),
+            ("in play", lambda line: money(line.in_play_minor, line.currency)),
+            ("due", lambda line: money(line.commission_due_minor, line.currency)),
+            ("state", _account_state),
+            ("transactions", lambda line: line.version),
+        ),
+        as_json=as_json,
+    )
+
+
+def _account_state(line: balances.AccountLine) -> str:
+    if line.is_closed:
+        return "closed"
+    return "frozen" if line.is_frozen else "open"
+
+
+def list_rounds(
+    table: Annotated[str | None, typer.Option(help="Only rounds of this table.")] = None,
+    shoe: Annotated[str | None, typer.Option(help="Only rounds of this shoe.")] = None,
+    opened_from: Annotated[
+        str | None, typer.Option("--from", help="Opened at or after this time (ISO 8601).")
+    ] = None,
+    opened_to: Annotated[
+        str | None, typer.Option("--to", help="Opened before this time (ISO 8601).")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="The newest so many, printed oldest first.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="Only rounds opened after this one.")] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """List the rounds, a line each, oldest first.
+
+    Example: punto rounds --table T1 --limit 20
+    """
+    with asking() as ledger:
+        lines = rounds.rounds(
+            ledger.connection,
+            table=table,
+            shoe=shoe,
+            from_=_time(opened_from, "--from"),
+            to=_time(opened_to, "--to"),
+            limit=limit,
+            after=after,
+        )
+    _print_lines(
+        lines,
+        "Rounds",
+        (
+            ("round", lambda line: line.round_id),
+            ("table", lambda line: line.table_id),
+            ("shoe", lambda line: line.shoe_id),
+            ("number", lambda line: line.number),
+            ("player", lambda line: cards(line.player_cards)),
+            ("banker", lambda line: cards(line.banker_cards)),
+            ("total", _totals),
+            ("outcome", lambda line: line.outcome or line.state),
+            ("bets", lambda line: line.bets),
+            ("turnover", _turnover),
+        ),
+        as_json=as_json,
+    )
+
+
+def _totals(line: rounds.RoundLine) -> str | None:
+    return None if line.player_total is None else f"{line.player_total}:{line.banker_total}"
+
+
+def _turnover(line: rounds.RoundLine) -> str:
+    return ", ".join(money(amount, currency) for currency, amount in line.turnover.items())
+
+
+def _time(text: str | None, option: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{option} {text!r} is not an ISO 8601 time") from None
+    if time.tzinfo is None:
+        raise typer.BadParameter(f"{option} {text!r} needs an offset, as in {text}+00:00")
+    return time
+
+
+def list_events(
+    stream: Annotated[str, typer.Argument(help="round:ID, account:ID, shoe:ID, table:ID or site.")],
+    as_json: _AsJson = False,
+) -> None:
+    """List one stream's events, oldest first, a line each.
+
+    Example: punto events round:R1
+    """
+    with asking(caught_up=False) as ledger:
+        recorded = ledger.reader.stream(stream)
+    if not recorded:
+        raise NotFoundError(f"There is no stream {stream}: write it as in round:ID or account:ID")
+    lines = [
+        {
+            "position": position,
+            "stream": event.originator_id,
+            "version": event.originator_version,
+            "event": event.TOPIC,
+            **event.model_dump(
+                mode="json",
+                exclude_none=True,
+                exclude={"originator_id", "originator_version"},
+            ),
+        }
+        for position, event in recorded
+    ]
+    if as_json:
+        for line in lines:
+            print_json(line)
+        return
+    common = ("position", "stream", "version", "event", "at", "actor", "key")
+    print_rows(
+        stream,
+        (
+            ("version", lambda line: line["version"]),
+            ("event", lambda line: line["event"]),
+            ("at", lambda line: line["at"]),
+            ("actor", lambda line: line["actor"]),
+            ("what", lambda line: _words({k: v for k, v in line.items() if k not in common})),
+        ),
+        lines,
+    )
+
+
+def _words(fields: dict[str, Any]) -> str:
+    return " ".join(
+        f"{name}={value}" for name, value in fields.items() if not isinstance(value, dict)
+    )
+
+
+def replay_round(
+    round_id: Annotated[str, typer.Argument(metavar="ROUND", help="The round's id.")],
+    to_version: Annotated[
+        int | None, typer.Option(min=1, help="Stop after this version of the round.")
+    ] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Rebuild a round from its events alone, step by step, with the rule behind each draw.
+
+    Example: punto replay R1
+    """
+    with asking(caught_up=False) as ledger:
+        replayed = replay(ledger.reader.round(round_id), to_version=to_version)
+    if replayed is None:
+        raise NotFoundError(f"There is no round {round_id}: `punto rounds` lists them")
+    if as_json:
+        print_json(replayed)
+    else:
+        print_replay(replayed)
+
+
+def audit(
+    round_id: Annotated[str | None, typer.Option("--round", help="Only this round.")] = None,
+    shoe: Annotated[str | None, typer.Option(help="Only this shoe and its rounds.")] = None,
+    table: Annotated[str | None, typer.Option(help="Only this table.")] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Judge what was recorded against the rules recorded with it; exit code 1 on any finding.
+
+    Example: punto audit --table T1
+    """
+    if sum(each is not None for each in (round_id, shoe, table)) > 1:
+        raise typer.BadParameter("--round, --shoe and --table exclude each other")
+    with asking(caught_up=False) as ledger:
+        report = audit_ledger(ledger, Scope(round=round_id, shoe=shoe, table=table))
+    document = report.to_json()
+    if as_json:
+        print_json(document)
+    else:
+        _print_report(document)
+    raise typer.Exit(FINDINGS if document["findings"] else 0)
+
+
+def _print_report(document: dict[str, Any]) -> None:
+    console.print(
+        f"{document['rounds']:,} rounds judged, {document['rounds_with_findings']:,} with findings"
+    )
+    if not document["findings"]:
+        return
+    print_rows(
+        "Findings",
+        (("code", lambda pair: pair[0]), ("count", lambda pair: f"{pair[1]:,}")),
+        document["findings"].items(),
+    )
+    print_rows(
+        "Examples",
+        (
+            ("round", lambda example: example["round_id"]),
+            ("code", lambda example: example["code"]),
+            ("detail", lambda example: example["detail"]),
+        ),
+        document["examples"],
+    )
+
+
+def show_balance(
+    account_id: Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account's id.")],
+    as_json: _AsJson = False,
+) -> None:
+    """Show what an account has available, in play, due and owed.
+
+    Example: punto balance P1
+    """
+    with asking() as ledger:
+        found = balances.balance(ledger.connection, account_id)
+    if found is None:
+        raise NotFoundError(f"There is no account {account_id}: `punto accounts` lists them")
+    if as_json:
+        print_json(asdict(found))
+        return
+    print_rows(
+        f"Account {account_id} at position {found.position}",
+        (
+            ("available", lambda line: money(line.available_minor, line.currency)),
+            ("in play", lambda line: money(line.in_play_minor, line.currency)),
+            ("due", lambda line: money(line.commission_due_minor, line.currency)),
+            ("owed", lambda line: money(line.owed_minor, line.currency)),
+        ),
+        [found],
+    )
+
+
+def show_status(as_json: _AsJson = False) -> None:
+    """Show the database, the head, each projection's position, and interrupted rounds.
+
+    Example: punto status
+    """
+    with asking() as ledger:
+        document = _status(ledger)
+    if as_json:
+        print_json(document)
+        return
+    console.print(f"Database {document['database_url']}", soft_wrap=True)
+    console.print(f"Head     position {document['head']}")
+    print_rows(
+        "Projections",
+        (
+            ("name", lambda line: line["name"]),
+            ("position", lambda line: line["position"]),
+            ("lag", lambda line: line["lag_events"]),
+        ),
+        document["projections"],
+    )
+    if document["interrupted"]:
+        console.print("Interrupted rounds: " + ", ".join(document["interrupted"]))
+
+
+def _status(ledger: OpenLedger) -> dict[str, Any]:
+    head = ledger.reader.head()
+    return {
+        "database_url": ledger.database.masked_url,
+        "head": head,
+        "projections": [
+            {
+                "name": name,
+                "position": position,
+                "lag_events": max(head - position, 0),
+                "parked": 0,
+            }
+            for name, position in runner.positions(ledger.connection)
+        ],
+        "interrupted": rounds.interrupted(ledger.connection),
+    }
+
+
+def _print_lines(
+    lines: Sequence[Any], title: str, columns: Sequence[tuple[str, Any]], *, as_json: bool
+) -> None:
+    if not as_json:
+        print_rows(title, columns, lines)
+        return
+    for line in lines:
+        print_json(asdict(line))

@@ -1,0 +1,95 @@
+"""`punto demo`: the main job in one go, on the embedded database."""
+
+import shlex
+
+from infrastructure.audit.audit import Scope
+from infrastructure.audit.replay import replay
+from infrastructure.cli.auditing import audit_ledger
+from infrastructure.cli.ledger import OpenLedger, casino_on
+from infrastructure.cli.output import Progress, cards, console, money, print_rows
+from infrastructure.cli.replaying import print_replay
+from infrastructure.settings import load_settings
+from infrastructure.simulation import simulate
+from infrastructure.store.connection import open_database
+from projections import balances, rounds
+
+SEED = 1
+SEATS = 5
+NEWEST_ROUNDS = 8
+
+
+def demo() -> None:
+    """Play a shoe at each of two tables, show the balances, replay a round and audit it all.
+
+    It always works on the embedded database and never touches another one.
+
+    Example: punto demo
+    """
+    settings = load_settings().model_copy(update={"database_url": None})
+    with open_database(settings) as database, database.connect() as connection:
+        database.check_writable()
+        ledger = OpenLedger(database, connection)
+        with casino_on(database) as casino, Progress("Rounds played") as progress:
+            report = simulate(casino, tables=2, shoes=1, seats=SEATS, seed=SEED, progress=progress)
+        console.print(f"[bold]Played[/bold] {report}\n")
+        ledger.catch_up()
+        shown = _show_rounds(ledger)
+        _show_balances(ledger)
+        _show_replay(ledger, shown)
+        verdict = audit_ledger(ledger, Scope()).to_json()
+        console.print(
+            f"\n[bold]Audited[/bold] {verdict['rounds']:,} rounds, "
+            f"{verdict['rounds_with_findings']:,} with findings\n"
+        )
+    _say_what_next(shown)
+
+
+def _show_rounds(ledger: OpenLedger) -> str:
+    newest = rounds.rounds(ledger.connection, limit=NEWEST_ROUNDS)
+    print_rows(
+        "The newest rounds",
+        (
+            ("round", lambda line: line.round_id),
+            ("player", lambda line: cards(line.player_cards)),
+            ("banker", lambda line: cards(line.banker_cards)),
+            ("total", lambda line: f"{line.player_total}:{line.banker_total}"),
+            ("outcome", lambda line: line.outcome),
+            ("bets", lambda line: line.bets),
+            ("turnover", lambda line: money(sum(line.turnover.values()), *line.turnover)),
+        ),
+        newest,
+    )
+    longest = max(newest, key=lambda line: len(line.player_cards) + len(line.banker_cards))
+    return longest.round_id
+
+
+def _show_balances(ledger: OpenLedger) -> None:
+    print_rows(
+        "The balances",
+        (
+            ("account", lambda line: line.account_id),
+            ("available", lambda line: money(line.available_minor, line.currency)),
+            ("in play", lambda line: money(line.in_play_minor, line.currency)),
+            ("transactions", lambda line: line.version),
+        ),
+        balances.accounts(ledger.connection),
+    )
+
+
+def _show_replay(ledger: OpenLedger, round_id: str) -> None:
+    replayed = replay(ledger.reader.round(round_id))
+    assert replayed is not None
+    print_replay(replayed)
+
+
+def _say_what_next(round_id: str) -> None:
+    console.print("[bold]What to try next[/bold]")
+    for line in (
+        "punto tables",
+        f"punto replay {shlex.quote(round_id)} --json",
+        "punto audit",
+        "punto simulate --tables 4 --shoes 10 --seats 7 --seed 2",
+        "punto status",
+        "punto --help",
+    ):
+        console.print(f"  {line}", soft_wrap=True)

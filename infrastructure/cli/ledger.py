@@ -1,0 +1,95 @@
+"""The ledger as a command of `punto` has it open: for asking, or for writing too."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from psycopg import Connection
+
+from infrastructure.casino import Casino
+from infrastructure.cli.output import Progress
+from infrastructure.settings import load_settings
+from infrastructure.store.connection import Database, open_database
+from infrastructure.store.reader import LogReader
+from projections import runner
+
+
+class NotFoundError(Exception):
+    """The question names something that the ledger does not hold. The message is one line."""
+
+
+class OpenLedger:
+    """A database with a ledger in it, one connection to ask on, and a reader of the log."""
+
+    def __init__(self, database: Database, connection: "Connection[tuple[object, ...]]") -> None:
+        self.database = database
+        self.connection = connection
+        self.reader = LogReader(connection)
+
+    def catch_up(self) -> None:
+        """Brings the projections up to the head, so that no answer is stale.
+
+        A role that may only read is told how far they are instead.
+        """
+        if not self.database.can_write:
+            positions = [position for _, position in runner.positions(self.connection)]
+            if not positions:
+                raise NotFoundError(
+                    "This role may only read, and the ledger's projections are not built yet: "
+                    "ask once as a role that may write"
+                )
+            print(
+                f"This role may only read: answers are as of position {min(positions)}"
+                f" of {self.reader.head()}",
+                file=sys.stderr,
+            )
+            return
+        head = self.reader.head()
+        with Progress("Bringing the projections up to date") as progress:
+            runner.catch_up(
+                self.connection,
+                self.reader.page,
+                until=head,
+                progress=lambda position: progress(position, head),
+            )
+
+
+@contextmanager
+def asking(*, caught_up: bool = True) -> Iterator[OpenLedger]:
+    """The ledger to ask questions of."""
+    with (
+        open_database(load_settings(), progress=_say) as database,
+        database.connect() as connection,
+    ):
+        ledger = OpenLedger(database, connection)
+        if caught_up:
+            ledger.catch_up()
+        yield ledger
+
+
+@contextmanager
+def writing() -> Iterator[Casino]:
+    """The application, to run commands on. Refuses where the guard of the history is missing."""
+    with open_database(load_settings(), progress=_say) as database:
+        database.check_writable()
+        with casino_on(database) as casino:
+            yield casino
+
+
+@contextmanager
+def casino_on(database: Database) -> Iterator[Casino]:
+    """The application on a database that is open."""
+    casino = Casino(
+        {
+            "PERSISTENCE_MODULE": "infrastructure.store.factory",
+            "PUNTO_CONNINFO": database.conninfo,
+        }
+    )
+    try:
+        yield casino
+    finally:
+        casino.close()
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)

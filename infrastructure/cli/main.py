@@ -1,0 +1,112 @@
+"""The entry of `punto`: its commands, and the one place where errors become exit codes.
+
+0 as asked; 1 findings, refusals or differences; 2 bad usage, bad input or could
+not check, with one line that says what to do.
+"""
+
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from types import FrameType, TracebackType
+
+import psycopg
+import typer
+from eventsourcing.persistence import MapperDeserialisationError, PersistenceError
+from typer.exceptions import TyperException
+
+from domain.errors import Refused
+from infrastructure.cli import asking, keeping, writing
+from infrastructure.cli.ledger import NotFoundError
+from infrastructure.importers.reading import ImportRefused
+from infrastructure.settings import SettingsError
+from infrastructure.store.errors import StoreError
+from projections.projection import ProjectionError
+
+COULD_NOT = 2
+_ONE_LINE = (
+    SettingsError,
+    StoreError,
+    NotFoundError,
+    Refused,
+    ImportRefused,
+    ProjectionError,
+)
+"""Errors whose message is one line for the user."""
+
+INTERRUPTED = 128
+
+app = typer.Typer(
+    name="punto",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="An event-sourced ledger for casino baccarat: replay and audit any round, "
+    "reconcile commission, feed reporting.",
+)
+writing.register(app)
+asking.register(app)
+keeping.register(app)
+
+
+def main() -> None:
+    """Runs `punto` with the arguments of this process."""
+    sys.excepthook = _report_a_bug
+    signal.signal(signal.SIGTERM, _stop)
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command of `punto`; its exit code."""
+    try:
+        code = app(list(arguments), standalone_mode=False)
+        sys.stdout.flush()
+    except TyperException as error:
+        return _could_not(error.format_message())
+    except _ONE_LINE as error:
+        return _could_not(str(error))
+    except (PersistenceError, MapperDeserialisationError, psycopg.Error) as error:
+        return _could_not(f"The store failed: {_first_line(error)}")
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _could_not(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        _could_not("Stopped. What was answered is stored; the same command again goes on.")
+        return INTERRUPTED + signal.SIGINT
+    return code if isinstance(code, int) else 0
+
+
+def _could_not(reason: str) -> int:
+    print(f"punto: {' '.join(reason.split())}", file=sys.stderr)
+    return COULD_NOT
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _report_a_bug(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    with tempfile.NamedTemporaryFile("w", prefix="punto-", suffix=".txt", delete=False) as report:
+        report.writelines(traceback.format_exception(kind, error, trace))
+    _could_not(
+        f"This is a bug in punto ({kind.__name__}: {_first_line(error)}); "
+        f"please report it with {report.name}"
+    )
+    os._exit(COULD_NOT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""A replayed round, for people."""
+
+from typing import Any
+
+from rich.text import Text
+
+from infrastructure.cli.output import cards, console, money, print_rows
+
+
+def print_replay(replayed: dict[str, Any]) -> None:
+    """Prints a round step by step, what its bets came to, and what is wrong with it."""
+    console.print(
+        f"[bold]Round {replayed['round_id']}[/bold] of shoe {replayed['shoe_id']} at table "
+        f"{replayed['table_id']}: {replayed['state']}, version {replayed['version']}",
+        soft_wrap=True,
+    )
+    for step in replayed["steps"]:
+        console.print(_step(step), soft_wrap=True)
+    for hand in ("player", "banker"):
+        line = Text(f"{hand.capitalize()}  ")
+        line.append_text(cards(replayed[hand]["cards"]))
+        total = replayed[hand]["total"]
+        line.append("" if total is None else f"  = {total}", style="bold")
+        console.print(line)
+    if replayed["outcome"] is not None:
+        console.print(f"Outcome {replayed['outcome']}", style="bold")
+    if replayed["bets"]:
+        _print_bets(replayed["bets"])
+    for finding in replayed["findings"]:
+        console.print(f"{finding['code']}: {finding['detail']}", style="bold red")
+    if not replayed["findings"]:
+        console.print("No finding", style="green")
+
+
+_SHOWN_APART = {"version", "event", "at", "actor", "key", "rule", "rules"}
+
+
+def _step(step: dict[str, Any]) -> Text:
+    line = Text(f"{step['version']:>4}  {step['at']}  {step['event']:<24}")
+    for name, value in step.items():
+        if name in _SHOWN_APART or value is None:
+            continue
+        line.append(f" {name}=", style="dim")
+        line.append_text(cards([value]) if name == "card" else Text(str(value)))
+    if "rule" in step:
+        line.append(f"  {step['rule']}", style="italic")
+    return line
+
+
+def _print_bets(bets: list[dict[str, Any]]) -> None:
+    print_rows(
+        "Bets",
+        (
+            ("bet", lambda bet: bet["bet_id"]),
+            ("account", lambda bet: bet["account_id"]),
+            ("on", lambda bet: bet["bet"]),
+            ("stake", lambda bet: money(bet["stake_minor"], bet["currency"])),
+            ("result", lambda bet: bet["result"]),
+            ("win", lambda bet: money(bet["win_minor"], bet["currency"])),
+            ("commission", lambda bet: money(bet["commission_minor"], bet["currency"])),
+        ),
+        bets,
+    )

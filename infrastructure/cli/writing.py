@@ -1,0 +1,151 @@
+"""The commands that add to the ledger: `run`, `simulate`, `import` and `demo`."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from infrastructure.casino import Casino
+from infrastructure.cli.demo import demo
+from infrastructure.cli.ledger import writing
+from infrastructure.cli.output import Progress, print_answer, print_json
+from infrastructure.commands.contract import (
+    LINE_BYTES_MAX,
+    NotACommand,
+    read_command,
+    read_rules,
+)
+from infrastructure.commands.execution import Answer, Client, error_of, execute
+from infrastructure.importers.importing import import_rounds
+from infrastructure.importers.layouts import LAYOUTS
+from infrastructure.importers.reading import read_rounds
+from infrastructure.simulation import simulate
+
+REFUSALS = 1
+
+_AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands to the application."""
+    app.command("demo")(demo)
+    app.command("run")(run)
+    app.command("simulate")(simulate_shoes)
+    app.command("import")(import_file)
+
+
+def run(
+    file: Annotated[str, typer.Argument(help="A file of commands, or - for standard input.")],
+) -> None:
+    """Run commands, one JSON object a line; each is answered by one JSON line, in order.
+
+    A command that was stored is answered again and not repeated, so a file
+    that was interrupted is simply run again. Exit code 1 where any was refused.
+
+    Example: punto run evening.ndjson > answers.ndjson
+    """
+    refused = False
+    with _opened(file) as lines, writing() as casino:
+        for line in _lines(lines):
+            answer = _answer(casino, line)
+            refused |= not answer["ok"]
+            print_answer(answer)
+    raise typer.Exit(REFUSALS if refused else 0)
+
+
+def _opened(file: str) -> BinaryIO:
+    if file == "-":
+        return sys.stdin.buffer
+    return Path(file).open("rb")
+
+
+def _lines(source: BinaryIO) -> Iterator[bytes]:
+    """Lines without their end; of one that is too long only so much that it can be refused."""
+    while line := source.readline(LINE_BYTES_MAX + 2):
+        rest = line
+        while not rest.endswith(b"\n") and len(rest) == LINE_BYTES_MAX + 2:
+            rest = source.readline(LINE_BYTES_MAX + 2)
+        yield line.rstrip(b"\r\n")
+
+
+def _answer(casino: Casino, line: bytes) -> Answer:
+    try:
+        command = read_command(line)
+    except NotACommand as refusal:
+        return {
+            "key": refusal.key,
+            "ok": False,
+            "replayed": False,
+            "error": error_of(refusal),
+        }
+    return execute(casino, [command], client=Client("cli"))[0]
+
+
+def simulate_shoes(
+    tables: Annotated[int, typer.Option(min=1, help="How many tables play.")] = 1,
+    shoes: Annotated[int, typer.Option(min=1, help="Whole shoes at each table.")] = 1,
+    seats: Annotated[int, typer.Option(min=1, max=100, help="Betting players a table.")] = 7,
+    seed: Annotated[int, typer.Option(min=0, help="Decides every card, bet and time.")] = 1,
+    currency: Annotated[str, typer.Option(help="ISO 4217.")] = "USD",
+    rules: Annotated[
+        str | None, typer.Option(help="The tables' rules as JSON, where not the default ones.")
+    ] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Play whole shoes with betting players, table after table; the same seed plays the same.
+
+    Example: punto simulate --tables 4 --shoes 10 --seats 7 --seed 1
+    """
+    table_rules = None if rules is None else read_rules(rules)
+    with writing() as casino, Progress("Rounds played") as progress:
+        report = simulate(
+            casino,
+            tables=tables,
+            shoes=shoes,
+            seats=seats,
+            seed=seed,
+            currency=currency,
+            rules=table_rules,
+            progress=progress,
+        )
+    if as_json:
+        print_json(report.to_json())
+    else:
+        print(report)
+    raise typer.Exit(REFUSALS if report.refused else 0)
+
+
+def import_file(
+    file: Annotated[Path, typer.Argument(help="A CSV file with the rounds of another system.")],
+    table: Annotated[str, typer.Option(help="The table that the rounds are recorded at.")],
+    preset: Annotated[
+        str, typer.Option(help=f"How the file is laid out: {', '.join(LAYOUTS)}.")
+    ] = "points-csv",
+    currency: Annotated[
+        str | None, typer.Option(help="ISO 4217; of a new table USD where left out.")
+    ] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Record the rounds of another system as they fell; what is wrong with them the audit finds.
+
+    A malformed row refuses the file before anything is stored. The same file
+    again adds nothing, and one that has grown adds its new rows.
+
+    Example: punto import recorded_shoes.csv --table T1
+    """
+    layout = LAYOUTS.get(preset)
+    if layout is None:
+        raise typer.BadParameter(f"there is no preset {preset!r}: {', '.join(LAYOUTS)}")
+    rounds = read_rounds(file, layout)
+    with writing() as casino, Progress("Rounds recorded") as progress:
+        report = import_rounds(casino, rounds, table_id=table, currency=currency, progress=progress)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        print(
+            f"{report.rounds:,} rounds in {report.shoes:,} shoes read, "
+            f"{report.new_rounds:,} of them new, at table {report.table_id}"
+        )
