@@ -21,7 +21,16 @@ Id = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 Text = Annotated[str, StringConstraints(pattern=TEXT_PATTERN)]
 Amount = Annotated[int, Field(ge=0)]
 PositiveAmount = Annotated[int, Field(gt=0)]
-UtcTime = Annotated[AwareDatetime, AfterValidator(lambda at: at.astimezone(UTC))]
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("lies outside the calendar in UTC") from None
+
+
+UtcTime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 class DomainEvent(BaseModel):

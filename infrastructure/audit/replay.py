@@ -26,6 +26,7 @@ from domain.tableau import Hand, banker_draws, is_natural, player_draws, total
 from infrastructure.audit.findings import Finding
 from infrastructure.audit.judgement import judge_round
 from infrastructure.audit.record import RoundRecord
+from infrastructure.commands.handlers import bet_line
 
 _NOT_OWN = frozenset(DomainEvent.model_fields)
 
@@ -74,33 +75,21 @@ def replay(
             "total": None if declared is None else declared.banker_total,
         },
         "outcome": None if declared is None else declared.outcome.value,
-        "bets": [
-            {
-                "bet_id": bet.id,
-                "account_id": bet.account_id,
-                "bet": bet.kind.value,
-                "stake_minor": bet.stake_minor,
-                "currency": round_.currency,
-                "result": bet.settlement.result.value,
-                "win_minor": bet.settlement.win_minor,
-                "commission_minor": bet.settlement.commission_minor,
-            }
-            for bet in round_.bets.values()
-        ],
+        "bets": [bet_line(bet, round_.currency) for bet in round_.bets.values()],
         "steps": steps,
         "findings": _unique([*own, *findings]),
     }
 
 
 def _step(event: RoundEvent, *, before: Round) -> dict[str, Any]:
-    dumped = event.model_dump(mode="json")
+    dumped = event.model_dump(mode="json", exclude_none=True)
     own = {name: value for name, value in dumped.items() if name not in _NOT_OWN}
     if isinstance(event, RoundOpened):
         own["rules"] = _rules(event.rules)
     step = {
         "version": event.originator_version,
         "event": event.TOPIC,
-        "at": event.at.isoformat(),
+        "at": dumped["at"],
         "actor": event.actor,
         **own,
     }
@@ -182,7 +171,7 @@ def _thirds(points: list[int]) -> str:
 
 def _rules(rules: Rules) -> dict[str, Any]:
     """The rules as the table gives them, the odds in an order of their own."""
-    dumped = rules.model_dump(mode="json")
+    dumped = rules.model_dump(mode="json", exclude_none=True)
     odds = dumped["odds"]
     dumped["odds"] = {
         kind.value: {case: odds[kind.value][case] for case in CASES[kind]}

@@ -14,6 +14,7 @@ from infrastructure.cli.ledger import NotFoundError, OpenLedger, asking
 from infrastructure.cli.output import (
     cards,
     console,
+    moment,
     money,
     print_json,
     print_rows,
@@ -220,7 +221,7 @@ def list_events(
         (
             ("version", lambda line: line["version"]),
             ("event", lambda line: line["event"]),
-            ("at", lambda line: line["at"]),
+            ("at", lambda line: moment(line["at"])),
             ("actor", lambda line: line["actor"]),
             ("what", lambda line: _words({k: v for k, v in line.items() if k not in common})),
         ),
@@ -279,7 +280,8 @@ def audit(
 
 def _print_report(document: dict[str, Any]) -> None:
     console.print(
-        f"{document['rounds']:,} rounds judged, {document['rounds_with_findings']:,} with findings"
+        f"Rounds judged: {document['rounds']:,}, with findings: "
+        f"{document['rounds_with_findings']:,}"
     )
     if not document["findings"]:
         return

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 def rebuild(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which ones; default: all.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Which ones; default: all.")
     ] = None,
 ) -> None:
     """Rebuild projections from the events, beside the live ones, and swap them in.

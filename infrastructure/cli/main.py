@@ -26,6 +26,7 @@ from infrastructure.store.errors import StoreError
 from projections.projection import ProjectionError
 
 COULD_NOT = 2
+INTERRUPTED = 128 + signal.SIGINT
 _ONE_LINE = (
     SettingsError,
     StoreError,
@@ -35,8 +36,6 @@ _ONE_LINE = (
     ProjectionError,
 )
 """Errors whose message is one line for the user."""
-
-INTERRUPTED = 128
 
 app = typer.Typer(
     name="punto",
@@ -62,13 +61,17 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command of `punto`; its exit code."""
     try:
-        code = app(list(arguments), standalone_mode=False)
+        # Called as `app()`, typer would show a traceback of its own for a bug.
+        command = typer.main.get_command(app)
+        code = command.main(list(arguments), prog_name="punto", standalone_mode=False)
         sys.stdout.flush()
     except TyperException as error:
-        return _could_not(error.format_message())
+        return _could_not(_usage(error))
     except _ONE_LINE as error:
         return _could_not(str(error))
-    except (PersistenceError, MapperDeserialisationError, psycopg.Error) as error:
+    except MapperDeserialisationError as error:
+        return _could_not(f"{_first_line(error)}: `punto audit` says what else is wrong")
+    except (PersistenceError, psycopg.Error) as error:
         return _could_not(f"The store failed: {_first_line(error)}")
     except BrokenPipeError:
         # Whoever read our output has gone; Python would complain once more at its end.
@@ -76,10 +79,19 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     except OSError as error:
         return _could_not(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (KeyboardInterrupt, typer.Abort):
+    # The library turns an interrupt into this code by itself.
+    if code == INTERRUPTED:
         _could_not("Stopped. What was answered is stored; the same command again goes on.")
-        return INTERRUPTED + signal.SIGINT
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: TyperException) -> str:
+    """What is wrong with the arguments, and where it says what they are."""
+    context: typer.Context | None = getattr(error, "ctx", None)
+    hint = "" if context is None else f" (`{context.command_path} --help` says how it is used)"
+    # Without a command the help is shown already, and the library has no more to say.
+    reason = error.format_message().rstrip(".") or "Which command? They are listed above"
+    return f"{reason}{hint}"
 
 
 def _could_not(reason: str) -> int:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import orjson
+from rich import box
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -22,6 +23,7 @@ from rich.text import Text
 
 from domain.money import format_money
 
+_JSON = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
 PATIENCE_SECONDS = 2.0
 RED_SUITS = "HD"
 
@@ -30,13 +32,14 @@ COLUMNS_UNSEEN = 160
 
 console = Console(
     highlight=False,
+    emoji=False,  # an id such as A:bell:B stays what it is
     width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else COLUMNS_UNSEEN,
 )
 
 
 def print_json(document: Any) -> None:
     """One JSON document, or one row of several, on a line of its own."""
-    sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.write(orjson.dumps(document, option=_JSON))
 
 
 def print_answer(answer: Any) -> None:
@@ -46,17 +49,54 @@ def print_answer(answer: Any) -> None:
 
 
 def print_rows(
-    title: str, columns: Sequence[tuple[str, Callable[[Any], Any]]], rows: Iterable[Any]
+    title: str,
+    columns: Sequence[tuple[str, Callable[[Any], Any]]],
+    rows: Iterable[Any],
+    *,
+    gives_way: Sequence[str] = (),
 ) -> None:
-    """A table for people; each column has a heading and takes its cell from a row."""
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for heading, _ in columns:
-        table.add_column(heading, justify="right" if heading in _NUMBERS else "left")
-    for row in rows:
-        table.add_row(*(_cell(take(row)) for _, take in columns))
+    """A table for people; each column has a heading and takes its cell from a row.
+
+    Columns that give way are left out, one after another, where a narrow
+    terminal would have to break the lines of the others.
+    """
+    rows = list(rows)
+    table = _table(title, columns, rows)
+    for name in gives_way:
+        if table.__rich_measure__(console, _AS_WIDE_AS_IT_TAKES).maximum <= console.width:
+            break
+        columns = [column for column in columns if column[0] != name]
+        table = _table(title, columns, rows)
     console.print(table)
 
 
+def _table(
+    title: str, columns: Sequence[tuple[str, Callable[[Any], Any]]], rows: Iterable[Any]
+) -> Table:
+    table = Table(
+        title=Text(title, style="table.title"),
+        title_justify="left",
+        header_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        pad_edge=False,
+    )
+    for heading, _ in columns:
+        is_number = heading in _NUMBERS
+        # An id that was cut off could not be copied.
+        table.add_column(
+            heading,
+            justify="right" if is_number else "left",
+            no_wrap=is_number,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(_cell(take(row)) for _, take in columns))
+    return table
+
+
+_AS_WIDE_AS_IT_TAKES = console.options.update(width=100_000)
 _NUMBERS = {"number", "rounds", "bets", "total", "lag", "position", "version", "stake", "win"} | {
     "available",
     "in play",
@@ -71,10 +111,9 @@ _NUMBERS = {"number", "rounds", "bets", "total", "lag", "position", "version", "
 }
 
 
-def _cell(value: Any) -> str | Text:
-    if isinstance(value, Text):
-        return value
-    return "" if value is None else str(value)
+def _cell(value: Any) -> Text:
+    # As text, for the brackets of a reason are no markup.
+    return value if isinstance(value, Text) else Text("" if value is None else str(value))
 
 
 def cards(texts: Iterable[str] | None) -> Text:
@@ -89,6 +128,11 @@ def cards(texts: Iterable[str] | None) -> Text:
 def money(amount_minor: int, currency: str) -> str:
     """An amount as people read it."""
     return format_money(amount_minor, currency)
+
+
+def moment(at: str) -> str:
+    """A time as people read it, to the second."""
+    return at[:19].replace("T", " ")
 
 
 class Progress:

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.text import Text
 
-from infrastructure.cli.output import cards, console, money, print_rows
+from infrastructure.cli.output import cards, console, moment, money, print_rows
 
 
 def print_replay(replayed: dict[str, Any]) -> None:
@@ -14,8 +14,9 @@ def print_replay(replayed: dict[str, Any]) -> None:
         f"{replayed['table_id']}: {replayed['state']}, version {replayed['version']}",
         soft_wrap=True,
     )
+    currency = next(step["currency"] for step in replayed["steps"] if "currency" in step)
     for step in replayed["steps"]:
-        console.print(_step(step), soft_wrap=True)
+        console.print(_step(step, currency), soft_wrap=True)
     for hand in ("player", "banker"):
         line = Text(f"{hand.capitalize()}  ")
         line.append_text(cards(replayed[hand]["cards"]))
@@ -33,17 +34,22 @@ def print_replay(replayed: dict[str, Any]) -> None:
 
 
 _SHOWN_APART = {"version", "event", "at", "actor", "key", "rule", "rules"}
+_SPEAKS_FOR_ITSELF = {"hand", "bet", "result", "outcome", "reason"}
 
 
-def _step(step: dict[str, Any]) -> Text:
-    line = Text(f"{step['version']:>4}  {step['at']}  {step['event']:<24}")
+def _step(step: dict[str, Any], currency: str) -> Text:
+    line = Text(f"{step['version']:>4}  {moment(step['at'])}  {step['event']}")
     for name, value in step.items():
-        if name in _SHOWN_APART or value is None:
+        if name in _SHOWN_APART:
             continue
-        line.append(f" {name}=", style="dim")
-        line.append_text(cards([value]) if name == "card" else Text(str(value)))
+        if name == "card":
+            line.append(" ").append_text(cards([value]))
+        elif name.endswith("_minor"):
+            line.append(f" {name.removesuffix('_minor')} {money(value, currency)}")
+        else:
+            line.append(f" {value}" if name in _SPEAKS_FOR_ITSELF else f" {name}={value}")
     if "rule" in step:
-        line.append(f"  {step['rule']}", style="italic")
+        line.append(f" ({step['rule']})", style="italic")
     return line
 
 

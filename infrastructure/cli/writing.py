@@ -38,7 +38,9 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    file: Annotated[str, typer.Argument(help="A file of commands, or - for standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file of commands, or - for standard input.")
+    ],
 ) -> None:
     """Run commands, one JSON object a line; each is answered by one JSON line, in order.
 
@@ -119,7 +121,9 @@ def simulate_shoes(
 
 
 def import_file(
-    file: Annotated[Path, typer.Argument(help="A CSV file with the rounds of another system.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A CSV file with the rounds of another system.")
+    ],
     table: Annotated[str, typer.Option(help="The table that the rounds are recorded at.")],
     preset: Annotated[
         str, typer.Option(help=f"How the file is laid out: {', '.join(LAYOUTS)}.")

@@ -6,6 +6,8 @@ Unknown fields, doubled JSON keys and numbers that are not integers are refused.
 
 import hashlib
 import json
+import re
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
 from zoneinfo import available_timezones
@@ -14,6 +16,7 @@ import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -60,6 +63,19 @@ def _zones() -> set[str]:
 Zone = Annotated[str, AfterValidator(_known_zone)]
 
 
+def _written_out(at: object) -> object:
+    # The library reads a string of digits as seconds since 1970.
+    if isinstance(at, datetime):
+        return at
+    if not isinstance(at, str) or not _DATE_AND_TIME.match(at):
+        raise ValueError("must be an ISO 8601 time with an offset, as in 2026-01-31T20:15:00+01:00")
+    return at
+
+
+_DATE_AND_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}")
+GivenTime = Annotated[UtcTime, Field(strict=False), BeforeValidator(_written_out)]
+
+
 class Command(BaseModel):
     """What every command has. `actor` is the client where it is left out."""
 
@@ -68,7 +84,7 @@ class Command(BaseModel):
     STREAMS: ClassVar[tuple[str, ...]] = ("table", "shoe", "round", "account")
 
     key: Id
-    at: UtcTime | None = None
+    at: GivenTime | None = None
     actor: Id | None = None
 
     def stream_ids(self) -> set[str]:
