@@ -5,17 +5,28 @@ version is its sequential transaction number.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Self, assert_never
 
 from domain.bets import Result, Settlement
 from domain.errors import Refused
-from domain.event import NEVER, Amount, DomainEvent, PositiveAmount, Stamp
+from domain.event import (
+    MAXIMUM_WIN_MINOR,
+    NEVER,
+    Amount,
+    DomainEvent,
+    PositiveAmount,
+    Stamp,
+    replace,
+)
 from domain.money import Collection
 
 MAXIMUM_BALANCE_MINOR = 10**18
 """No deposit takes a balance above this."""
+
+MAXIMUM_PAYABLE_MINOR = 9 * 10**18
+"""No balance comes above this, whatever its bets win: it fits into 64 bits."""
 
 
 class AccountOpened(DomainEvent):
@@ -131,7 +142,7 @@ AccountEvent = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Account:
     """What a player has, has in play, and owes."""
 
@@ -199,6 +210,9 @@ class Account:
         self._must_be_open()
         self._must_not_be_frozen()
         self._must_cover(stake_minor, "stake_minor")
+        most_after_wins = self.balance_minor + MAXIMUM_WIN_MINOR * (len(self.stakes) + 1)
+        if most_after_wins > MAXIMUM_PAYABLE_MINOR:
+            raise Refused("limit_above", "the wins of so many bets could not be paid")
         assert (round_id, bet_id) not in self.stakes, "the round refuses a bet that is there"
         return StakePlaced(
             **self._next(stamp), round_id=round_id, bet_id=bet_id, stake_minor=stake_minor

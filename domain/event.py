@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -16,6 +16,9 @@ TEXT_PATTERN = r"^[^\x00-\x1f\x7f]{1,500}$"
 
 MAXIMUM_MINOR = 10**15
 """The largest single amount, in minor units."""
+
+MAXIMUM_WIN_MINOR = 10**16
+"""No bet may win more than this, in minor units."""
 
 Id = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 Text = Annotated[str, StringConstraints(pattern=TEXT_PATTERN)]
@@ -61,6 +64,20 @@ class DomainEvent(BaseModel):
         if topic is not None:
             assert topic not in EVENT_TYPES, f"two events share the topic {topic}"
             EVENT_TYPES[topic] = cls
+
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace
+else:
+
+    def replace(state, /, **changes):
+        """As `dataclasses.replace`, for a state with plain fields and no slots.
+
+        Several times as fast, which counts where every event makes a new state.
+        """
+        fresh = object.__new__(type(state))
+        fresh.__dict__.update(state.__dict__, **changes)
+        return fresh
 
 
 NEVER = datetime.min.replace(tzinfo=UTC)

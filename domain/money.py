@@ -9,8 +9,6 @@ from typing import Annotated
 from iso4217 import Currency
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from domain.event import MAXIMUM_MINOR
-
 DECIMALS: dict[str, int] = {
     currency.code: currency.exponent for currency in Currency if currency.exponent is not None
 }
@@ -61,6 +59,10 @@ class Collection(StrEnum):
     DEFERRED = "deferred"
 
 
+MAXIMUM_STEP_MINOR = 10**9
+"""The largest increment and minimum of a commission, in minor units."""
+
+
 class CommissionPolicy(BaseModel):
     """How commission is taken on what a Banker bet won.
 
@@ -71,9 +73,9 @@ class CommissionPolicy(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     rate_basis_points: Annotated[int, Field(ge=0, le=10_000)] = 500
-    increment_minor: Annotated[int, Field(ge=1, le=MAXIMUM_MINOR)] = 1
+    increment_minor: Annotated[int, Field(ge=1, le=MAXIMUM_STEP_MINOR)] = 1
     rounding: Rounding = Rounding.HALF_UP
-    minimum_minor: Annotated[int, Field(ge=0, le=MAXIMUM_MINOR)] = 0
+    minimum_minor: Annotated[int, Field(ge=0, le=MAXIMUM_STEP_MINOR)] = 0
     collection: Collection = Collection.PER_ROUND
 
 

@@ -1,7 +1,7 @@
 """A round: its bets, the cards as they fell, the outcome and the settlement of each bet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Self, assert_never
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, assert_never
 from domain.bets import OPEN, RETURNED, BetKind, Deal, Result, Settlement, is_undecidable
 from domain.cards import Card, CardField
 from domain.errors import Refused
-from domain.event import NEVER, Amount, DomainEvent, PositiveAmount, Stamp
+from domain.event import NEVER, Amount, DomainEvent, PositiveAmount, Stamp, replace
 from domain.rules import STANDARD_RULES, Rules
 from domain.tableau import Hand, Outcome, next_hand
 
@@ -128,7 +128,7 @@ class RoundState(StrEnum):
     VOID = "void"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bet:
     """An accepted bet; `settlement` says what became of it, once that is known."""
 
@@ -148,7 +148,7 @@ class Declared:
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Round:
     """One round of punto banco, from its first bet to its settlement."""
 
@@ -257,20 +257,28 @@ class Round:
         """Deals cards to the hands as the tableau demands, and resolves a complete deal.
 
         A card that the tableau forbids is refused unless the deal is marked
-        irregular with a reason; it is then recorded as the third card of the
-        Player, or of the Banker where the Player has three, and does not count.
+        irregular with a reason. It is then the Player's third card, or the
+        Banker's where the Player has three, is recorded with the reason, and
+        does not count. Where an irregular deal brings both third cards, the
+        first of them is the Player's, who always acts first.
         """
         self.must_be_dealing()
         player, banker = list(self.player), list(self.banker)
         is_resolved = self.declared is not None
+        brings_both_thirds = (
+            irregular is not None and len(self.dealt) <= 4 and len(self.dealt) + len(cards) == 6
+        )
         events: list[RoundEvent] = []
         for card in cards:
-            hand = next_hand(_points(player), _points(banker))
-            if hand is not None and len(player) + len(banker) < 4:
-                self._must_decide_every_bet(hand, card)
-            reason = None
-            if hand is None:
-                hand, reason = _irregular_hand(player, banker, irregular)
+            demanded = next_hand(_points(player), _points(banker))
+            if len(player) + len(banker) < 4:
+                assert demanded is not None
+                self._must_decide_every_bet(demanded, card)
+                hand = demanded
+            else:
+                goes_to = Hand.PLAYER if brings_both_thirds and len(player) < 3 else demanded
+                hand = goes_to or _irregular_hand(player, banker, irregular)
+            reason = irregular if hand is not demanded else None
             (player if hand is Hand.PLAYER else banker).append(card)
             common = self._next(stamp, len(events))
             if len(player if hand is Hand.PLAYER else banker) <= 2:
@@ -440,13 +448,11 @@ def _points(cards: list[Card]) -> list[int]:
     return [card.points for card in cards]
 
 
-def _irregular_hand(
-    player: list[Card], banker: list[Card], reason: str | None
-) -> tuple[Hand, str | None]:
+def _irregular_hand(player: list[Card], banker: list[Card], reason: str | None) -> Hand:
     if reason is not None and len(player) < 3:
-        return Hand.PLAYER, reason
+        return Hand.PLAYER
     if reason is not None and len(banker) < 3:
-        return Hand.BANKER, reason
+        return Hand.BANKER
     raise Refused("third_card_not_allowed", "the tableau allows no further card", field="cards")
 
 

@@ -6,8 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from domain.bets import CASES, BetKind, Deal, Price, Settlement, Variant, settle
 from domain.errors import Refused
-from domain.event import MAXIMUM_MINOR
-from domain.money import CommissionPolicy, Rounding
+from domain.event import MAXIMUM_MINOR, MAXIMUM_WIN_MINOR
+from domain.money import CommissionPolicy, Rounding, win_at
 
 _Part = Annotated[int, Field(ge=1, le=1000)]
 _Price = tuple[_Part, _Part]
@@ -110,6 +110,18 @@ class Rules(BaseModel):
                 f"stake {stake_minor} is above the maximum of {maximum}",
                 field="stake_minor",
             )
+
+        if self._most_it_wins(kind, stake_minor) > MAXIMUM_WIN_MINOR:
+            raise Refused(
+                "limit_above",
+                f"stake {stake_minor} could win more than {MAXIMUM_WIN_MINOR} minor units",
+                field="stake_minor",
+            )
+
+    def _most_it_wins(self, kind: BetKind, stake_minor: int) -> int:
+        price = self.odds[kind]
+        prices = price.values() if isinstance(price, dict) else (price,)
+        return max(win_at(stake_minor, each, self.win_rounding) for each in prices)
 
     def settle(self, kind: BetKind, stake_minor: int, deal: Deal) -> Settlement:
         """What a stake comes to on a complete deal, in minor units."""

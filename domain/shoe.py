@@ -1,12 +1,12 @@
 """A shoe: its cards, physical or shuffled by a seed, and the rounds dealt from it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal, Self, assert_never
 
 from domain.cards import FACE_DOWN, BurnedCardField, Card, CardField, burn_count, excess_cards
 from domain.errors import Refused
-from domain.event import NEVER, DomainEvent, Stamp
+from domain.event import NEVER, DomainEvent, Stamp, replace
 from domain.shuffle import SCHEME, commitment, shuffled
 
 Source = Literal["physical", "shuffled"]
@@ -72,7 +72,7 @@ class ShoeClosed(DomainEvent):
 ShoeEvent = ShoeOpened | CardsBurned | RoundStarted | CardsDrawn | CutCardReached | ShoeClosed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shoe:
     """Decks of cards in one order. It deals one round at a time."""
 

@@ -1,11 +1,11 @@
 """A table: its currency, the rules in force, and the one shoe that is on it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Self, assert_never
 
 from domain.errors import Refused
-from domain.event import NEVER, DomainEvent, Stamp
+from domain.event import NEVER, DomainEvent, Stamp, replace
 from domain.rules import STANDARD_RULES, Rules
 
 
@@ -42,7 +42,7 @@ class ShoeRemoved(DomainEvent):
 TableEvent = TableOpened | RulesChanged | ShoePlaced | ShoeRemoved
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A baccarat table. It holds one shoe at a time."""
 

@@ -57,7 +57,8 @@ def _known_zone(name: str) -> str:
 
 @cache
 def _zones() -> set[str]:
-    return available_timezones()
+    # These two name no place, and one of them another time on every machine.
+    return available_timezones() - {"localtime", "Factory"}
 
 
 Zone = Annotated[str, AfterValidator(_known_zone)]
@@ -94,7 +95,7 @@ class Command(BaseModel):
 
     def field_hashes(self) -> dict[str, str]:
         """A hash of each field that was given, to tell a repeated command from another one."""
-        given = self.model_dump(mode="json", exclude_unset=True, exclude={"key"})
+        given = self.model_dump(mode="json", exclude_unset=True, exclude_none=True, exclude={"key"})
         return {
             name: hashlib.blake2b(
                 orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=12

@@ -21,6 +21,8 @@ from infrastructure.commands import contract
 Answer = dict[str, Any]
 Handler = Callable[[Book, Any, Stamp], Answer]
 
+FEWEST_CARDS_A_ROUND = 4
+
 
 def set_gaming_day(book: Book, command: contract.SetGamingDay, stamp: Stamp) -> Answer:
     book.record(book.site().set_gaming_day(command.zone, starts_at=command.starts_at, stamp=stamp))
@@ -317,8 +319,10 @@ def _deal_from_shuffled(book: Book, round_: Round, shoe: Shoe, stamp: Stamp) -> 
     upcoming = shoe.next_cards(
         MOST_CARDS_A_ROUND - drawn, in_round=drawn, seed=book.seed(shoe.name)
     )
-    for card in upcoming:
-        book.record(*book.round(round_.name).deal((card,), irregular=None, stamp=stamp))
+    # Every round takes four cards; whether it takes more is seen after each.
+    at_once = max(FEWEST_CARDS_A_ROUND - drawn, 1)
+    for cards in (upcoming[:at_once], *((card,) for card in upcoming[at_once:])):
+        book.record(*book.round(round_.name).deal(cards, irregular=None, stamp=stamp))
         if book.round(round_.name).state is RoundState.RESOLVED:
             break
     if shoe.meets_cut_card(len(book.round(round_.name).dealt)):

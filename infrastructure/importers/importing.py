@@ -291,7 +291,8 @@ def _check_known_shoes(
             answer = _accepted(closed, f"close:{shoe_id}")
             latest = book.shoe(shoe_id).rounds if answer is None else answer.answer["rounds"]
             # The last shoe of an older file may lack what the ledger has.
-            if (new or shoe != rounds[-1].shoe) and latest != known[-1].number:
+            expected = known[-1].number if known else 0
+            if (new or shoe != rounds[-1].shoe) and latest != expected:
                 line = new[0].line if new else known[-1].line
                 refuse(line, f"shoe {shoe} is there with other rounds, up to {latest}")
         if new:

@@ -54,11 +54,15 @@ SELECT e.originator_id, e.originator_version, e.topic, e.state, %b::bigint + e.p
 """
 _REMEMBER_ANSWERS = """
 INSERT INTO ledger.answers (client, key, fields, answer, position)
-SELECT * FROM unnest(%s::text[], %s::text[], %s::jsonb[], %s::json[], %s::bigint[])
+SELECT client, key, fields::jsonb, answer::json, position
+  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[])
+       AS a (client, key, fields, answer, position)
 """
 _REMEMBER_REFUSALS = """
 INSERT INTO ledger.refusals (client, key, fields, answer)
-SELECT * FROM unnest(%s::text[], %s::text[], %s::jsonb[], %s::json[])
+SELECT client, key, fields::jsonb, answer::json
+  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[])
+       AS a (client, key, fields, answer)
     ON CONFLICT (client, key) DO UPDATE
    SET fields = EXCLUDED.fields, answer = EXCLUDED.answer, recorded_at = clock_timestamp()
 """

@@ -126,6 +126,13 @@ def test_a_deposit_is_available(account):
     assert account.state.available_minor == 49_99
 
 
+def test_no_stake_is_taken_whose_win_might_not_fit_beside_those_of_the_others(account):
+    in_play = [staked(1, bet_id=f"b{number}") for number in range(799)]
+    account.given(OPENED, deposited(MAXIMUM_BALANCE_MINOR), *in_play)
+    account.when(Account.place_stake, 1, round_id="r1", bet_id="c1").then(staked(1, bet_id="c1"))
+    account.when(Account.place_stake, 1, round_id="r1", bet_id="c2").then_refused("limit_above")
+
+
 def test_no_deposit_takes_a_balance_above_the_largest(account):
     account.given(OPENED, deposited(MAXIMUM_BALANCE_MINOR - 1), staked(50))
     account.when(Account.deposit, 2).then_refused("limit_above", field="amount_minor")

@@ -441,3 +441,13 @@ def test_a_round_that_stopped_between_deal_and_settlement_goes_on(a_round):
     a_round.given(OPENED, placed("b1", BetKind.PLAYER), CLOSED, *first_four("2H 2S 3D KC"))
     a_round.when(Round.deal, cards("KS 4D"), irregular=None).then(*SIX_CARDS[4:])
     a_round.when(Round.settle).then(paid("b1", Result.LOST, 100_00), SETTLED)
+
+
+def test_the_third_cards_of_an_irregular_deal_are_the_players_and_then_the_bankers(a_round):
+    a_round.given(OPENED, CLOSED)
+    a_round.when(Round.deal, cards("6S 5S TS TD 2C 4C"), irregular="drew on 6").then(
+        *first_four("6S 5S TS TD"),
+        third(PLAYER, "2C", "drew on 6"),
+        third(BANKER, "4C"),
+        resolved(6, 9, Outcome.BANKER),
+    )

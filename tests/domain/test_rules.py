@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from domain.bets import BetKind
 from domain.errors import Refused
-from domain.rules import STANDARD_RULES, Rules
+from domain.event import MAXIMUM_MINOR, MAXIMUM_WIN_MINOR
+from domain.rules import STANDARD_RULES, Limits, Rules
 
 DEFAULTS = {
     "variant": "commission",
@@ -118,3 +119,14 @@ def test_rules_that_make_no_sense_are_refused(parts):
 def test_odds_with_two_prices_are_written_by_case():
     rules = read(odds={"lucky6": {"two_cards": [12, 1], "three_cards": [20, 1]}})
     assert rules.odds == {BetKind.LUCKY6: {"two_cards": (12, 1), "three_cards": (20, 1)}}
+
+
+def test_a_stake_that_could_win_more_than_any_bet_may_is_refused():
+    rules = Rules(
+        odds={BetKind.LUCKY6: {"two_cards": (12, 1), "three_cards": (1000, 1)}},
+        limits=Limits(maximum_minor=MAXIMUM_MINOR),
+    )
+    rules.check_stake(BetKind.LUCKY6, MAXIMUM_WIN_MINOR // 1000)
+    with pytest.raises(Refused) as refused:
+        rules.check_stake(BetKind.LUCKY6, MAXIMUM_WIN_MINOR // 1000 + 1)
+    assert (refused.value.code, refused.value.field) == ("limit_above", "stake_minor")
