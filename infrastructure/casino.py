@@ -160,6 +160,7 @@ class Casino(Application[str]):
     Aggregates stay in memory between turns. A turn holds the ledger's one
     lock, so it sees at its start which streams others have added to since the
     last turn, and drops those: what it decides on is always the latest.
+    `store_answered` says whether the last command reached the store.
     """
 
     name = ""
@@ -169,6 +170,7 @@ class Casino(Application[str]):
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         super().__init__(env)
+        self.store_answered = True
         self._in_turn = Lock()
         self._known: OrderedDict[str, Aggregate] = OrderedDict()
         self._known_at = 0

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from eventsourcing.persistence import IntegrityError, InterfaceError, OperationalError
+from eventsourcing.persistence import (
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+)
 
 from domain.errors import Refused
 from domain.event import Stamp
@@ -24,8 +29,15 @@ from infrastructure.store.session import Remembered
 Answer = dict[str, Any]
 
 _NOT_REMEMBERED = {"invalid_command", "store_unavailable", "key_reused"}
-_PATIENCE_SECONDS = (0.1, 0.3, 1.0, 2.0, 4.0)
-"""How long to wait before each new try while the store is away."""
+_PATIENCE_SECONDS = (0, 0.1, 0, 0.3, 0, 1.0, 0, 2.0, 0, 4.0, 0)
+"""How long to wait before each new try: each wait and then, as the connection
+may have been lost meanwhile, a second try at once."""
+
+_PATIENCE_WHILE_AWAY_SECONDS = (0,)
+"""The same, where the store was away for the last command already."""
+
+_AWAY = (InterfaceError, OperationalError, InternalError, IntegrityError)
+"""What a store raises that goes away, is read-only for now, or was written to by another way."""
 
 
 def system_clock() -> datetime:
@@ -57,19 +69,24 @@ def execute(
     With `is_whole` the commands stand or fall together: the first refusal is
     raised, and nothing is stored or remembered.
     """
-    for patience in (*_PATIENCE_SECONDS, None):
+    waits = iter(_PATIENCE_SECONDS if casino.store_answered else _PATIENCE_WHILE_AWAY_SECONDS)
+    while True:
         try:
-            return _execute_once(casino, commands, client, is_whole=is_whole)
-        except (InterfaceError, OperationalError, IntegrityError) as error:
+            answers = _execute_once(casino, commands, client, is_whole=is_whole)
+        except _AWAY as error:
             # A lost reply to the commit looks like a failure too. The next try
             # tells, by the keys, whether the commands were stored.
-            if patience is None:
-                answers = [_unavailable(command, error) for command in commands]
-                if is_whole:
-                    _raise_refusal(answers)
-                return answers
-            time.sleep(patience)
-    raise AssertionError("the last try answers")
+            wait = next(waits, None)
+            if wait is not None:
+                time.sleep(wait)
+                continue
+            casino.store_answered = False
+            answers = [_unavailable(command, error) for command in commands]
+            if is_whole:
+                _raise_refusal(answers)
+            return answers
+        casino.store_answered = True
+        return answers
 
 
 def _execute_once(

@@ -32,7 +32,7 @@ class LedgerDatastore(postgres.PostgresDatastore):
             port="",
             user="",
             password="",
-            connect_timeout=30,
+            connect_timeout=2,
             idle_in_transaction_session_timeout=IDLE_IN_TRANSACTION_SECONDS_MAX,
             pool_size=pool_size,
             max_overflow=max_overflow,

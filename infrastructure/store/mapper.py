@@ -49,13 +49,15 @@ class PydanticMapper(Mapper[str]):
         state = stored_event.state
         if b'"class_version":' in state or event_type.class_version > 1:
             state = _upcast(stored_event, event_type)
-        columns = b',"originator_id":%b,"originator_version":%d}' % (
+        if not state.startswith(b"{"):
+            raise MapperDeserialisationError(_named(stored_event, "is not a JSON object"))
+        columns = b'{"originator_id":%b,"originator_version":%d,' % (
             orjson.dumps(stored_event.originator_id),
             stored_event.originator_version,
         )
         try:
             event: DomainEvent = event_type.__pydantic_validator__.validate_json(
-                state.rstrip()[:-1] + columns
+                columns + state[1:]
             )
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]

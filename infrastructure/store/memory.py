@@ -41,7 +41,7 @@ class MemoryRecorder(popo.POPOApplicationRecorder):
                 return self.insert_events(stored_events, session=own, beside=beside)
         first = session.head + 1
         session.append(stored_events, beside or Beside())
-        return range(first, first + len(stored_events))
+        return list(range(first, first + len(stored_events)))
 
     def insert_now(self, stored_events: Sequence[StoredEvent]) -> None:
         """Appends events to the log; the caller has the turn."""

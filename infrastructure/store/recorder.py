@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
-from eventsourcing.persistence import StoredEvent
+from eventsourcing.persistence import InterfaceError, OperationalError, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder
 from psycopg import Connection
 from psycopg.rows import DictRow, tuple_row
@@ -93,13 +93,19 @@ class LedgerRecorder(PostgresApplicationRecorder):
                 return self.insert_events(stored_events, session=own, beside=beside)
         first = session.head + 1
         session.append(stored_events, beside or Beside())
-        return range(first, first + len(stored_events))
+        return list(range(first, first + len(stored_events)))
 
     @contextmanager
     def writing(self) -> Iterator["PostgresSession"]:
-        with self.datastore.get_connection() as connection, connection.transaction():
-            connection.execute(_LOCK_HEAD, prepare=True)
-            yield PostgresSession(connection)
+        try:
+            with self.datastore.get_connection() as connection, connection.transaction():
+                connection.execute(_LOCK_HEAD, prepare=True)
+                yield PostgresSession(connection)
+        except (InterfaceError, OperationalError):
+            # What ended this connection has ended those that were idle too, and
+            # the next try is to meet none of them.
+            self.datastore.pool.check()
+            raise
 
 
 class PostgresSession:

@@ -1,0 +1,206 @@
+"""The recorder: positions follow commits without gaps, and nobody passes the lock."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from eventsourcing.persistence import IntegrityError, StoredEvent
+from eventsourcing.tests.persistence import ApplicationRecorderTestCase
+
+from infrastructure.store.connection import Database
+from infrastructure.store.factory import EVENTS_TABLE, LedgerDatastore
+from infrastructure.store.memory import MemoryRecorder
+from infrastructure.store.recorder import LedgerRecorder
+from infrastructure.store.session import Beside, Remembered
+
+WRITERS, SAVES, EVENTS_A_SAVE = 4, 60, 5
+
+
+@pytest.fixture
+def recorder(database: Database) -> Iterator[LedgerRecorder]:
+    with LedgerDatastore(database.conninfo) as datastore:
+        yield LedgerRecorder(datastore, events_table_name=EVENTS_TABLE)
+
+
+def events(stream: str, *versions: int) -> list[StoredEvent]:
+    return [StoredEvent(stream, version, "topic", b'{"at":"now"}') for version in versions]
+
+
+def rows(database: Database) -> list[tuple[Any, ...]]:
+    with database.connect() as connection:
+        return connection.execute(
+            "SELECT notification_id, originator_id, originator_version"
+            "  FROM ledger.stored_events ORDER BY notification_id"
+        ).fetchall()
+
+
+class LibraryCase(ApplicationRecorderTestCase[Any]):
+    """The library's own test of what a recorder owes it."""
+
+    __test__ = False
+    recorder: Any
+
+    def create_recorder(self) -> Any:
+        return self.recorder
+
+    def new_originator_id(self) -> str:
+        return f"round:{uuid4()}"
+
+
+def test_it_keeps_the_librarys_contract(recorder: LedgerRecorder) -> None:
+    case = LibraryCase("test_insert_select")
+    case.recorder = recorder
+    case.debug()
+
+
+def test_the_one_in_memory_keeps_it_too() -> None:
+    case = LibraryCase("test_insert_select")
+    case.recorder = MemoryRecorder()
+    case.debug()
+
+
+def test_positions_have_no_gap_even_where_a_save_failed(
+    recorder: LedgerRecorder, database: Database
+) -> None:
+    assert list(recorder.insert_events(events("a", 1, 2)) or ()) == [1, 2]
+    with pytest.raises(IntegrityError):
+        recorder.insert_events([*events("b", 1), *events("a", 2)])
+    assert list(recorder.insert_events(events("b", 1)) or ()) == [3]
+
+    assert rows(database) == [(1, "a", 1), (2, "a", 2), (3, "b", 1)]
+
+
+def test_one_save_may_be_larger_than_a_pipeline_holds(
+    recorder: LedgerRecorder, database: Database
+) -> None:
+    recorder.insert_events(events("a", *range(1, 20_001)))
+
+    assert len(rows(database)) == 20_000
+
+
+def test_a_reader_who_follows_the_log_sees_every_event_of_many_writers(
+    recorder: LedgerRecorder, database: Database
+) -> None:
+    done = threading.Event()
+    seen: list[int] = []
+
+    def follow() -> None:
+        with database.connect() as connection:
+            while True:
+                was_done = done.is_set()
+                new = connection.execute(
+                    "SELECT notification_id FROM ledger.stored_events"
+                    " WHERE notification_id > %s ORDER BY notification_id",
+                    [seen[-1] if seen else 0],
+                ).fetchall()
+                seen.extend(row[0] for row in new)
+                if was_done and not new:
+                    return
+
+    def write(writer: int) -> None:
+        with LedgerDatastore(database.conninfo) as datastore:
+            own = LedgerRecorder(datastore, events_table_name=EVENTS_TABLE)
+            for save in range(SAVES):
+                first = save * EVENTS_A_SAVE + 1
+                own.insert_events(events(f"w{writer}", *range(first, first + EVENTS_A_SAVE)))
+
+    reader = threading.Thread(target=follow)
+    reader.start()
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(write, range(WRITERS)))
+    done.set()
+    reader.join()
+
+    assert seen == list(range(1, WRITERS * SAVES * EVENTS_A_SAVE + 1))
+
+
+def test_maintenance_and_readers_do_not_hold_a_writer_up(
+    recorder: LedgerRecorder, database: Database, superuser_url: str
+) -> None:
+    with (
+        psycopg.connect(superuser_url) as maintenance,
+        database.connect(autocommit=False) as reader,
+    ):
+        maintenance.execute("ANALYZE ledger.stored_events")
+        reader.execute("SELECT count(*) FROM ledger.stored_events")
+
+        recorder.insert_events(events("a", 1))
+
+    assert rows(database) == [(1, "a", 1)]
+
+
+def test_a_reader_cannot_take_the_lock_of_the_head(
+    database: Database,
+    make_role: Callable[..., str],
+    server: Any,
+    database_name: str,
+    superuser_url: str,
+) -> None:
+    role = make_role()
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute(f"GRANT puntobanco_reader TO {role}".encode())
+    with (
+        psycopg.connect(server.url(user=role, database=database_name)) as reader,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        reader.execute("SELECT FROM ledger.head FOR UPDATE")
+
+
+def test_what_stands_beside_the_events_is_stored_with_them_or_not_at_all(
+    recorder: LedgerRecorder, database: Database
+) -> None:
+    answer = Remembered("cli", "k", {"command": "0"}, {"b": 1, "a": 2}, 1)
+    refusal = Remembered("cli", "r", {"command": "1"}, {"code": "unknown_round"}, None)
+    seed = os.urandom(32)
+    beside = Beside([answer, refusal], {"S": seed})
+    recorder.insert_events(events("a", 1), beside=beside)
+
+    lost = Remembered("cli", "lost", {}, {}, 2)
+    with pytest.raises(IntegrityError):
+        recorder.insert_events(events("a", 1), beside=Beside([lost], {"T": seed}))
+
+    with recorder.writing() as session:
+        assert session.recall("cli", ["k", "r", "lost"]) == {"k": answer, "r": refusal}
+        assert list(session.recall("cli", ["k"])["k"].answer) == ["b", "a"]
+        assert session.recall("somebody else", ["k"]) == {}
+        assert session.seed("S") == seed
+        session.append([], Beside([], {"S": None}))
+    with database.connect() as connection:
+        assert connection.execute("SELECT shoe_id FROM ledger.seeds").fetchall() == []
+
+
+def test_a_refusal_is_forgotten_after_thirty_days_and_an_answer_never(
+    recorder: LedgerRecorder, superuser_url: str
+) -> None:
+    answer = Remembered("cli", "k", {}, {}, 1)
+    refusal = Remembered("cli", "r", {}, {"code": "unknown_round"}, None)
+    recorder.insert_events(events("a", 1), beside=Beside([answer, refusal]))
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute("ALTER TABLE ledger.answers DISABLE TRIGGER ALL")
+        for table in ("answers", "refusals"):
+            superuser.execute(
+                f"UPDATE ledger.{table} SET recorded_at = now() - INTERVAL '31 days'".encode()
+            )
+
+    with recorder.writing() as session:
+        assert session.recall("cli", ["k", "r"]) == {"k": answer}
+
+
+def test_a_session_names_the_streams_that_others_have_added_to(recorder: LedgerRecorder) -> None:
+    recorder.insert_events([*events("a", 1), *events("b", 1)])
+    recorder.insert_events([*events("c", 1), *events("b", 2)])
+
+    with recorder.writing() as session:
+        assert session.head == 4
+        assert session.changed_since(2) == {"b", "c"}
+        assert session.changed_since(4) == set()
+        assert [(each.originator_id, each.originator_version) for each in session.load("ab")] == [
+            ("a", 1),
+            ("b", 1),
+            ("b", 2),
+        ]

@@ -1,0 +1,171 @@
+"""Whatever happens to the store, a command is answered once and stored once."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from infrastructure.casino import Casino
+from infrastructure.commands import execution
+from infrastructure.commands.contract import read_command
+from infrastructure.commands.execution import Client, execute
+from infrastructure.store.connection import Database
+from tests.infrastructure.proxy import Proxy
+
+CLIENT = Client("cli")
+OPEN = {"command": "open_account", "key": "open", "account_id": "a", "currency": "USD"}
+DEPOSIT = {"command": "deposit", "key": "in", "account_id": "a", "amount_minor": 100}
+
+
+@pytest.fixture
+def proxy(database: Database, tmp_path: Path) -> Iterator[Proxy]:
+    with Proxy(tmp_path, database.conninfo) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def casino(proxy: Proxy) -> Iterator[Casino]:
+    with at(proxy.conninfo) as casino:
+        yield casino
+
+
+def at(conninfo: str) -> Casino:
+    return Casino(
+        {"PERSISTENCE_MODULE": "infrastructure.store.factory", "PUNTO_CONNINFO": conninfo}
+    )
+
+
+def send(casino: Casino, *commands: dict[str, Any]) -> list[dict[str, Any]]:
+    read = [read_command(json.dumps(command).encode()) for command in commands]
+    return execute(casino, read, client=CLIENT)
+
+
+def stored(database: Database) -> list[tuple[str, int]]:
+    with database.connect() as connection:
+        return connection.execute(
+            "SELECT originator_id, originator_version FROM ledger.stored_events"
+            " ORDER BY notification_id"
+        ).fetchall()
+
+
+def test_a_reply_that_is_lost_at_the_commit_is_a_replayed_answer(casino, proxy, database):
+    send(casino, OPEN)
+    proxy.cut_at_next_commit = True
+    (answer,) = send(casino, DEPOSIT)
+
+    assert proxy.cut_at_next_commit is False
+    assert (answer["ok"], answer["replayed"]) == (True, True)
+    assert answer["result"]["available_minor"] == 100
+    assert stored(database) == [("account:a", 1), ("account:a", 2)]
+
+
+def test_a_command_waits_for_a_store_that_comes_back(casino, proxy, database):
+    send(casino, OPEN)
+    proxy.down()
+    back = threading.Timer(0.6, proxy.up)
+    back.start()
+    (answer,) = send(casino, DEPOSIT)
+    back.join()
+
+    assert (answer["ok"], answer["replayed"]) == (True, False)
+    assert stored(database) == [("account:a", 1), ("account:a", 2)]
+
+
+def test_a_store_that_stays_away_is_said_to_be_and_nothing_is_remembered(
+    casino, proxy, database, monkeypatch
+):
+    monkeypatch.setattr(execution, "_PATIENCE_SECONDS", (0.01,))
+    pool = casino.recorder.datastore.pool
+    send(casino, OPEN)
+    proxy.down()
+    pool.timeout = 0.2
+    (refused,) = send(casino, DEPOSIT)
+    proxy.up()
+    pool.timeout = 30
+    (answer,) = send(casino, DEPOSIT)
+
+    assert refused["error"]["code"] == "store_unavailable"
+    assert (answer["ok"], answer["replayed"]) == (True, False)
+
+
+def test_a_backend_that_is_ended_in_the_middle_loses_and_repeats_nothing(casino, database):
+    send(casino, OPEN)
+    done = threading.Event()
+
+    def end_backends() -> None:
+        with psycopg.connect(database.conninfo, autocommit=True) as connection:
+            while not done.is_set():
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE pid <> pg_backend_pid() AND usename = current_user"
+                    "   AND datname = current_database()"
+                )
+                time.sleep(0.05)
+
+    ending = threading.Thread(target=end_backends)
+    ending.start()
+    answers = [send(casino, {**DEPOSIT, "key": f"in{n}"})[0] for n in range(40)]
+    done.set()
+    ending.join()
+
+    assert [answer for answer in answers if not answer["ok"]] == []
+    assert stored(database) == [("account:a", version) for version in range(1, 42)]
+    assert send(casino, {**DEPOSIT, "key": "last"})[0]["result"]["available_minor"] == 4_100
+
+
+def test_fifty_duplicates_at_once_are_one_new_command_and_the_rest_replayed(database):
+    with at(database.conninfo) as first, at(database.conninfo) as second:
+        send(first, OPEN)
+        with ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(lambda n: send((first, second)[n % 2], DEPOSIT)[0], range(50)))
+
+    assert sorted(answer["replayed"] for answer in answers) == [False] + [True] * 49
+    assert len({json.dumps({**answer, "replayed": None}) for answer in answers}) == 1
+    assert stored(database) == [("account:a", 1), ("account:a", 2)]
+
+
+def test_twenty_writers_on_one_account_never_see_a_conflict(database):
+    with at(database.conninfo) as first, at(database.conninfo) as second:
+        send(first, OPEN)
+
+        def write(writer: int) -> list[dict[str, Any]]:
+            casino = (first, second)[writer % 2]
+            return [send(casino, {**DEPOSIT, "key": f"{writer}.{n}"})[0] for n in range(5)]
+
+        with ThreadPoolExecutor(20) as pool:
+            answers = [answer for each in pool.map(write, range(20)) for answer in each]
+        (last,) = send(second, {**DEPOSIT, "key": "last"})
+
+    assert all(answer["ok"] for answer in answers)
+    assert stored(database) == [("account:a", version) for version in range(1, 103)]
+    assert last["result"]["available_minor"] == 10_100
+
+
+def test_what_another_process_did_is_seen_by_the_next_command(database):
+    with at(database.conninfo) as first, at(database.conninfo) as second:
+        send(first, OPEN, DEPOSIT)
+        send(second, {**DEPOSIT, "command": "withdraw", "key": "out"})
+        (refused,) = send(first, {**DEPOSIT, "command": "withdraw", "key": "again"})
+
+    assert refused["error"]["code"] == "insufficient_funds"
+
+
+def test_events_that_were_stored_past_the_lock_are_taken_up_by_a_new_try(casino, superuser_url):
+    """Nothing may write past the lock, but if it does, no answer may rest on an older state."""
+    send(casino, OPEN, DEPOSIT)
+    state = b'{"at":"2026-01-01T00:00:00Z","actor":"x","key":"x","amount_minor":7}'
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute(
+            "INSERT INTO ledger.stored_events (originator_id, originator_version, topic, state,"
+            " notification_id) VALUES ('account:a', 3, 'account.funds_deposited', %b, 3)",
+            [state],
+        )
+    (answer,) = send(casino, {**DEPOSIT, "key": "more"})
+
+    assert answer["result"]["available_minor"] == 207
