@@ -76,11 +76,83 @@ def database_name(make_database: Callable[..., str]) -> str:
 
 
 @pytest.fixture
-def database(server: EmbeddedServer, database_name: str) -> Iterator[Database]:
-    """A fresh database with an empty ledger, as the application works in it."""
+def database(
+    server: EmbeddedServer, database_name: str, request: pytest.FixtureRequest
+) -> Iterator[Database]:
+    """A fresh database with an empty ledger, as the application works in it.
+
+    After the test, money in equals money out, unless the test is marked
+    `tampers` for writing behind the ledger's back.
+    """
     url = server.url(user=LEDGER_ROLE, database=database_name)
     with open_database(Settings.model_validate({"database_url": url})) as database:
         yield database
+        if "tampers" not in request.keywords:
+            assert_money_in_equals_money_out(database)
+
+
+_HOUSE = """
+WITH event AS (
+    SELECT originator_id AS stream, topic, convert_from(state, 'UTF8')::jsonb AS state
+      FROM ledger.stored_events
+), currency AS (
+    SELECT stream, state ->> 'currency' AS currency
+      FROM event
+     WHERE topic IN ('account.opened', 'round.opened')
+), account AS (
+    SELECT currency,
+           sum(CASE topic WHEN 'account.funds_deposited' THEN amount
+                          WHEN 'account.funds_withdrawn' THEN -amount ELSE 0 END) AS from_outside,
+           sum(CASE topic WHEN 'account.funds_deposited' THEN amount
+                          WHEN 'account.funds_withdrawn' THEN -amount
+                          WHEN 'account.stake_placed' THEN -stake
+                          WHEN 'account.stake_returned' THEN stake
+                          WHEN 'account.win_paid' THEN stake + win
+                          WHEN 'account.commission_charged' THEN -commission
+                          ELSE 0 END) AS available,
+           sum(CASE topic WHEN 'account.stake_placed' THEN stake
+                          WHEN 'account.stake_lost' THEN -stake
+                          WHEN 'account.stake_returned' THEN -stake
+                          WHEN 'account.win_paid' THEN -stake
+                          ELSE 0 END) AS in_play,
+           sum(CASE topic WHEN 'account.commission_marked' THEN commission ELSE 0 END) AS due
+      FROM (
+        SELECT stream, topic,
+               coalesce((state ->> 'amount_minor')::numeric, 0) AS amount,
+               coalesce((state ->> 'stake_minor')::numeric, 0) AS stake,
+               coalesce((state ->> 'win_minor')::numeric, 0) AS win,
+               coalesce((state ->> 'commission_minor')::numeric, 0) AS commission
+          FROM event
+         WHERE stream LIKE 'account:%'
+      ) AS movement
+      JOIN currency USING (stream)
+     GROUP BY currency
+), house AS (
+    SELECT currency,
+           sum(CASE state ->> 'result' WHEN 'lost' THEN (state ->> 'stake_minor')::numeric
+                                       ELSE 0 END)
+           - sum((state ->> 'win_minor')::numeric)
+           + sum((state ->> 'commission_minor')::numeric) AS won
+      FROM event
+      JOIN currency USING (stream)
+     WHERE topic = 'round.bet_settled'
+     GROUP BY currency
+)
+SELECT currency, from_outside, available + in_play + coalesce(won, 0) - due AS held
+  FROM account
+  LEFT JOIN house USING (currency)
+"""
+
+
+def assert_money_in_equals_money_out(database: Database) -> None:
+    """Deposits less withdrawals are what accounts hold and have in play and the house has won.
+
+    What the accounts hold comes from their events, what the house has won,
+    commission included, from those of the rounds.
+    """
+    with database.connect() as connection:
+        for currency, from_outside, held in connection.execute(_HOUSE):
+            assert from_outside == held, f"money in is not money out in {currency}"
 
 
 @pytest.fixture

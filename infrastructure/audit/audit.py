@@ -13,10 +13,11 @@ from typing import Any, get_args
 from domain.account import AccountOpened
 from domain.event import DomainEvent, Recorded
 from domain.round import RoundEvent, RoundOpened
+from domain.rules import Rules
 from domain.shoe import CardsDrawn, RoundStarted, ShoeClosed, ShoeEvent, ShoeOpened
-from domain.table import ShoeRemoved
+from domain.table import RulesChanged, ShoeRemoved, TableOpened
 from infrastructure.audit.findings import Code, Finding, Report, Tally
-from infrastructure.audit.judgement import judge_round
+from infrastructure.audit.judgement import judge_round, judge_rules
 from infrastructure.audit.record import (
     RoundRecord,
     StakeMovement,
@@ -99,6 +100,7 @@ class Auditor:
         self._removed_shoes: dict[str, str] = {}
         self._streams: dict[str, int] = {}
         self._currencies: dict[str, str] = {}
+        self._rules: dict[str, dict[int, Rules]] = {}
         self._rounds_judged = 0
         self._judged_in_scope: set[str] = set()
         self._doubtful: set[str] = set()
@@ -107,6 +109,8 @@ class Auditor:
             **dict.fromkeys(_MOVEMENTS, self._see_movement),
             **dict.fromkeys(get_args(ShoeEvent), self._see_shoe),
             AccountOpened: self._see_account_opened,
+            TableOpened: self._see_rules,
+            RulesChanged: self._see_rules,
             ShoeRemoved: self._see_shoe_removed,
         }
 
@@ -221,6 +225,12 @@ class Auditor:
         if self._is_whole and not is_closed:
             self._removed_shoes[event.shoe_id] = event.originator_id
 
+    def _see_rules(self, _position: int, event: TableOpened | RulesChanged) -> None:
+        table_id = event.originator_id.removeprefix("table:")
+        version = 1 if isinstance(event, TableOpened) else event.rules_version
+        self._rules.setdefault(table_id, {})[version] = event.rules
+        self._see_other(_position, event)
+
     def _see_other(self, _position: int, event: DomainEvent) -> None:
         if self._is_whole:
             self._check_stream(event.originator_id, event.originator_version)
@@ -313,7 +323,11 @@ class Auditor:
                 continue
             if record.opened is not None and round_id not in recounted:
                 self._rounds_judged += 1
-            findings = judge_round(record) + judge_stakes(record, self._currencies)
+            findings = [
+                *judge_round(record),
+                *judge_rules(record, self._rules),
+                *judge_stakes(record, self._currencies),
+            ]
             self._tally.judge(round_id, findings)
             if not self._is_whole:
                 self._judged_in_scope.add(round_id)

@@ -19,6 +19,7 @@ class Code(StrEnum):
     OUTCOME_MISMATCH = "outcome_mismatch"
     PAYOUT_MISMATCH = "payout_mismatch"
     COMMISSION_MISMATCH = "commission_mismatch"
+    RULES_MISMATCH = "rules_mismatch"
     BET_UNSETTLED = "bet_unsettled"
     BET_SETTLED_TWICE = "bet_settled_twice"
     ACCOUNT_MISMATCH = "account_mismatch"

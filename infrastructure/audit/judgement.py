@@ -1,5 +1,7 @@
 """Judges one round's own record against the rules that were recorded with it."""
 
+from collections.abc import Mapping
+
 from domain.bets import BetKind, Deal, Settlement, is_undecidable
 from domain.cards import Card
 from domain.round import BetPlaced, BetSettled, RoundResolved
@@ -31,6 +33,20 @@ def judge_round(record: RoundRecord) -> list[Finding]:
     if record.bets or record.settlements:
         _judge_settlements(record, deal, findings)
     return findings
+
+
+def judge_rules(record: RoundRecord, tables: Mapping[str, Mapping[int, Rules]]) -> list[Finding]:
+    """Whether the rules recorded with a round are those of its table in that version.
+
+    Of a table that was not seen there is nothing to compare with.
+    """
+    opened = record.opened
+    if opened is None or opened.table_id not in tables:
+        return []
+    if tables[opened.table_id].get(opened.rules_version) == opened.rules:
+        return []
+    detail = f"the rules are not version {opened.rules_version} of table {opened.table_id}"
+    return [Finding(Code.RULES_MISMATCH, detail, record.round_id)]
 
 
 def cards_judged_as_dealt(record: RoundRecord) -> list[Card]:

@@ -1,11 +1,14 @@
 """The commands that answer questions. None of them adds to the ledger."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
+from eventsourcing.persistence import MapperDeserialisationError
+from rich.text import Text
 
 from infrastructure.audit.audit import Scope
 from infrastructure.audit.replay import replay
@@ -14,15 +17,17 @@ from infrastructure.cli.ledger import NotFoundError, OpenLedger, asking
 from infrastructure.cli.output import (
     cards,
     console,
-    moment,
     money,
     print_json,
     print_rows,
 )
-from infrastructure.cli.replaying import print_replay
+from infrastructure.cli.replaying import print_replay, step_line
 from projections import balances, rounds, runner, shoes, tables
+from projections.projection import ProjectionError
 
 FINDINGS = 1
+_LIMIT_MAX = 2**63 - 1
+"""What PostgreSQL can count to."""
 
 _AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
 
@@ -71,6 +76,7 @@ def list_shoes(
     Example: punto shoes --table T1
     """
     with asking() as ledger:
+        ledger.must_have(table=table)
         lines = shoes.shoes(ledger.connection, table=table)
     _print_lines(
         lines,
@@ -136,14 +142,16 @@ def list_rounds(
 
     Example: punto rounds --table T1 --limit 20
     """
+    from_, to = _time(opened_from, "--from"), _time(opened_to, "--to")
     with asking() as ledger:
+        ledger.must_have(table=table, shoe=shoe, round_id=after)
         lines = rounds.rounds(
             ledger.connection,
             table=table,
             shoe=shoe,
-            from_=_time(opened_from, "--from"),
-            to=_time(opened_to, "--to"),
-            limit=limit,
+            from_=from_,
+            to=to,
+            limit=None if limit is None else min(limit, _LIMIT_MAX),
             after=after,
         )
     _print_lines(
@@ -162,6 +170,7 @@ def list_rounds(
             ("turnover", _turnover),
         ),
         as_json=as_json,
+        gives_way=("number", "shoe"),
     )
 
 
@@ -179,14 +188,21 @@ def _time(text: str | None, option: str) -> datetime | None:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{option} {text!r} is not an ISO 8601 time") from None
+        raise typer.BadParameter(
+            f"{option} {text!r} is not an ISO 8601 time, such as 2026-01-31T20:15:00+01:00"
+        ) from None
     if time.tzinfo is None:
-        raise typer.BadParameter(f"{option} {text!r} needs an offset, as in {text}+00:00")
+        raise typer.BadParameter(
+            f"{option} {text!r} needs an offset, as in {time.isoformat()}+00:00"
+        )
     return time
 
 
 def list_events(
-    stream: Annotated[str, typer.Argument(help="round:ID, account:ID, shoe:ID, table:ID or site.")],
+    stream: Annotated[
+        str,
+        typer.Argument(metavar="STREAM", help="round:ID, account:ID, shoe:ID, table:ID or site."),
+    ],
     as_json: _AsJson = False,
 ) -> None:
     """List one stream's events, oldest first, a line each.
@@ -215,24 +231,11 @@ def list_events(
         for line in lines:
             print_json(line)
         return
-    common = ("position", "stream", "version", "event", "at", "actor", "key")
-    print_rows(
-        stream,
-        (
-            ("version", lambda line: line["version"]),
-            ("event", lambda line: line["event"]),
-            ("at", lambda line: moment(line["at"])),
-            ("actor", lambda line: line["actor"]),
-            ("what", lambda line: _words({k: v for k, v in line.items() if k not in common})),
-        ),
-        lines,
-    )
-
-
-def _words(fields: dict[str, Any]) -> str:
-    return " ".join(
-        f"{name}={value}" for name, value in fields.items() if not isinstance(value, dict)
-    )
+    currency = next((line["currency"] for line in lines if "currency" in line), None)
+    for line in lines:
+        shown = {name: line[name] for name in line if name not in ("position", "stream")}
+        by = f" by {line['actor']}"
+        console.print(step_line(shown, currency).append(by, style="dim"), soft_wrap=True)
 
 
 def replay_round(
@@ -247,9 +250,11 @@ def replay_round(
     Example: punto replay R1
     """
     with asking(caught_up=False) as ledger:
+        ledger.must_have(round_id=round_id)
         replayed = replay(ledger.reader.round(round_id), to_version=to_version)
     if replayed is None:
-        raise NotFoundError(f"There is no round {round_id}: `punto rounds` lists them")
+        by = "" if to_version is None else f" by version {to_version}"
+        raise NotFoundError(f"Round {round_id} was not opened{by}: `punto events round:{round_id}`")
     if as_json:
         print_json(replayed)
     else:
@@ -333,12 +338,17 @@ def show_status(as_json: _AsJson = False) -> None:
 
     Example: punto status
     """
-    with asking() as ledger:
+    with asking(caught_up=False) as ledger:
+        try:
+            ledger.catch_up()
+        except (ProjectionError, MapperDeserialisationError) as error:
+            # What is wrong is seen in what follows, and that is why somebody asks.
+            print(f"punto: {error}: `punto audit` says what is wrong", file=sys.stderr)
         document = _status(ledger)
     if as_json:
         print_json(document)
         return
-    console.print(f"Database {document['database_url']}", soft_wrap=True)
+    console.print(Text(f"Database {document['database_url']}"), soft_wrap=True)
     console.print(f"Head     position {document['head']}")
     print_rows(
         "Projections",
@@ -372,10 +382,15 @@ def _status(ledger: OpenLedger) -> dict[str, Any]:
 
 
 def _print_lines(
-    lines: Sequence[Any], title: str, columns: Sequence[tuple[str, Any]], *, as_json: bool
+    lines: Sequence[Any],
+    title: str,
+    columns: Sequence[tuple[str, Any]],
+    *,
+    as_json: bool,
+    gives_way: Sequence[str] = (),
 ) -> None:
     if not as_json:
-        print_rows(title, columns, lines)
+        print_rows(title, columns, lines, gives_way=gives_way)
         return
     for line in lines:
         print_json(asdict(line))

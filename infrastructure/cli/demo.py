@@ -5,7 +5,7 @@ import shlex
 from infrastructure.audit.audit import Scope
 from infrastructure.audit.replay import replay
 from infrastructure.cli.auditing import audit_ledger
-from infrastructure.cli.ledger import OpenLedger, casino_on
+from infrastructure.cli.ledger import OpenLedger, casino_on, say
 from infrastructure.cli.output import Progress, cards, console, money, print_rows
 from infrastructure.cli.replaying import print_replay
 from infrastructure.settings import load_settings
@@ -26,7 +26,10 @@ def demo() -> None:
     Example: punto demo
     """
     settings = load_settings().model_copy(update={"database_url": None})
-    with open_database(settings) as database, database.connect() as connection:
+    with (
+        open_database(settings, progress=say) as database,
+        database.connect() as connection,
+    ):
         database.check_writable()
         ledger = OpenLedger(database, connection)
         with casino_on(database) as casino, Progress("Rounds played") as progress:
@@ -45,7 +48,7 @@ def demo() -> None:
 
 
 def _show_rounds(ledger: OpenLedger) -> str:
-    newest = rounds.rounds(ledger.connection, limit=NEWEST_ROUNDS)
+    newest = rounds.rounds(ledger.connection, table=f"sim{SEED}-T2", limit=NEWEST_ROUNDS)
     print_rows(
         "The newest rounds",
         (
@@ -72,7 +75,11 @@ def _show_balances(ledger: OpenLedger) -> None:
             ("in play", lambda line: money(line.in_play_minor, line.currency)),
             ("transactions", lambda line: line.version),
         ),
-        balances.accounts(ledger.connection),
+        (
+            line
+            for line in balances.accounts(ledger.connection)
+            if line.account_id.startswith(f"sim{SEED}-")
+        ),
     )
 
 

@@ -13,6 +13,8 @@ from infrastructure.store.connection import Database, open_database
 from infrastructure.store.reader import LogReader
 from projections import runner
 
+_HAS_STREAM = "SELECT FROM ledger.stored_events WHERE originator_id = %s LIMIT 1"
+
 
 class NotFoundError(Exception):
     """The question names something that the ledger does not hold. The message is one line."""
@@ -25,6 +27,19 @@ class OpenLedger:
         self.database = database
         self.connection = connection
         self.reader = LogReader(connection)
+
+    def must_have(
+        self, *, table: str | None = None, shoe: str | None = None, round_id: str | None = None
+    ) -> None:
+        """Refuses a question about something that is not there; an empty answer would mislead."""
+        for kind, name in (("table", table), ("shoe", shoe), ("round", round_id)):
+            if name is not None and not self.has_stream(f"{kind}:{name}"):
+                raise NotFoundError(f"There is no {kind} {name}: `punto {kind}s` lists them")
+
+    def has_stream(self, stream: str) -> bool:
+        """Whether a stream has any event, readable or not."""
+        found = self.connection.execute(_HAS_STREAM, [stream]).fetchone()
+        return found is not None
 
     def catch_up(self) -> None:
         """Brings the projections up to the head, so that no answer is stale.
@@ -58,7 +73,7 @@ class OpenLedger:
 def asking(*, caught_up: bool = True) -> Iterator[OpenLedger]:
     """The ledger to ask questions of."""
     with (
-        open_database(load_settings(), progress=_say) as database,
+        open_database(load_settings(), progress=say) as database,
         database.connect() as connection,
     ):
         ledger = OpenLedger(database, connection)
@@ -70,7 +85,7 @@ def asking(*, caught_up: bool = True) -> Iterator[OpenLedger]:
 @contextmanager
 def writing() -> Iterator[Casino]:
     """The application, to run commands on. Refuses where the guard of the history is missing."""
-    with open_database(load_settings(), progress=_say) as database:
+    with open_database(load_settings(), progress=say) as database:
         database.check_writable()
         with casino_on(database) as casino:
             yield casino
@@ -91,5 +106,6 @@ def casino_on(database: Database) -> Iterator[Casino]:
         casino.close()
 
 
-def _say(message: str) -> None:
+def say(message: str) -> None:
+    """Tells people what takes so long."""
     print(message, file=sys.stderr)

@@ -61,10 +61,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command of `punto`; its exit code."""
     try:
-        # Called as `app()`, typer would show a traceback of its own for a bug.
-        command = typer.main.get_command(app)
-        code = command.main(list(arguments), prog_name="punto", standalone_mode=False)
-        sys.stdout.flush()
+        return _invoke(arguments)
     except TyperException as error:
         return _could_not(_usage(error))
     except _ONE_LINE as error:
@@ -73,16 +70,33 @@ def run(arguments: Sequence[str]) -> int:
         return _could_not(f"{_first_line(error)}: `punto audit` says what else is wrong")
     except (PersistenceError, psycopg.Error) as error:
         return _could_not(f"The store failed: {_first_line(error)}")
-    except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain once more at its end.
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our output has gone, for which rich ends the program; Python
+        # would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if arguments[0] == "run":
+            # Unlike a question, whose first lines may be all that was wanted.
+            return _could_not("Nobody reads the answers any more. The same command again goes on.")
         return 0
     except OSError as error:
         return _could_not(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    # The library turns an interrupt into this code by itself.
-    if code == INTERRUPTED:
+    except KeyboardInterrupt:
         _could_not("Stopped. What was answered is stored; the same command again goes on.")
-    return code if isinstance(code, int) else 0
+        return INTERRUPTED
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    # Called as `app()`, typer would show a traceback of its own for a bug, and
+    # make exit codes of its own of an interrupt and of a pipe that was closed.
+    command = typer.main.get_command(app)
+    code = 0
+    try:
+        with command.make_context("punto", list(arguments)) as context:
+            command.invoke(context)
+    except typer.Exit as ending:
+        code = ending.exit_code
+    sys.stdout.flush()
+    return code
 
 
 def _usage(error: TyperException) -> str:

@@ -89,6 +89,7 @@ def _table(
             heading,
             justify="right" if is_number else "left",
             no_wrap=is_number,
+            min_width=len(heading),
             overflow="fold",
         )
     for row in rows:

@@ -1,4 +1,4 @@
-"""A replayed round, for people."""
+"""A replayed round, and the events of a stream, for people."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ def print_replay(replayed: dict[str, Any]) -> None:
         f"{replayed['table_id']}: {replayed['state']}, version {replayed['version']}",
         soft_wrap=True,
     )
-    currency = next(step["currency"] for step in replayed["steps"] if "currency" in step)
+    currency = next((step["currency"] for step in replayed["steps"] if "currency" in step), None)
     for step in replayed["steps"]:
-        console.print(_step(step, currency), soft_wrap=True)
+        console.print(step_line(step, currency), soft_wrap=True)
     for hand in ("player", "banker"):
         line = Text(f"{hand.capitalize()}  ")
         line.append_text(cards(replayed[hand]["cards"]))
@@ -25,10 +25,11 @@ def print_replay(replayed: dict[str, Any]) -> None:
         console.print(line)
     if replayed["outcome"] is not None:
         console.print(f"Outcome {replayed['outcome']}", style="bold")
-    if replayed["bets"]:
+    # Without its opening, of which only a damaged round is, a round has no currency.
+    if replayed["bets"] and currency is not None:
         _print_bets(replayed["bets"])
     for finding in replayed["findings"]:
-        console.print(f"{finding['code']}: {finding['detail']}", style="bold red")
+        console.print(Text(f"{finding['code']}: {finding['detail']}", style="bold red"))
     if not replayed["findings"]:
         console.print("No finding", style="green")
 
@@ -37,14 +38,17 @@ _SHOWN_APART = {"version", "event", "at", "actor", "key", "rule", "rules"}
 _SPEAKS_FOR_ITSELF = {"hand", "bet", "result", "outcome", "reason"}
 
 
-def _step(step: dict[str, Any], currency: str) -> Text:
+def step_line(step: dict[str, Any], currency: str | None) -> Text:
+    """One event on one line; amounts of no known currency stay as they were stored."""
     line = Text(f"{step['version']:>4}  {moment(step['at'])}  {step['event']}")
     for name, value in step.items():
         if name in _SHOWN_APART:
             continue
         if name == "card":
             line.append(" ").append_text(cards([value]))
-        elif name.endswith("_minor"):
+        elif name == "cards":
+            line.append(" ").append_text(cards(value))
+        elif name.endswith("_minor") and currency is not None:
             line.append(f" {name.removesuffix('_minor')} {money(value, currency)}")
         else:
             line.append(f" {value}" if name in _SPEAKS_FOR_ITSELF else f" {name}={value}")

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -147,9 +146,6 @@ def import_file(
     with writing() as casino, Progress("Rounds recorded") as progress:
         report = import_rounds(casino, rounds, table_id=table, currency=currency, progress=progress)
     if as_json:
-        print_json(asdict(report))
+        print_json(report.to_json())
     else:
-        print(
-            f"{report.rounds:,} rounds in {report.shoes:,} shoes read, "
-            f"{report.new_rounds:,} of them new, at table {report.table_id}"
-        )
+        print(report)

@@ -357,7 +357,7 @@ def _is_key(key: str) -> bool:
 
 def _first_fault(error: ValidationError) -> tuple[str, str]:
     fault = error.errors(include_url=False, include_input=False)[0]
-    place = [str(part) for part in fault["loc"][1:] if "[" not in str(part)]
+    place = [str(part)[:64] for part in fault["loc"][1:] if "[" not in str(part)]
     if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
         return "command", "names no command"
     if fault["type"] == "extra_forbidden":

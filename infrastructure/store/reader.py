@@ -75,16 +75,17 @@ class LogReader:
             after = rows[-1].id
 
     def naming_round(self, round_id: str) -> list[Entry]:
-        """A round's stream, every event of another stream that names it, and its shoe's."""
+        """A round's stream, its shoe's and table's, and every other event that names it."""
         stream_id = f"round:{round_id}"
-        shoes = [
-            f"shoe:{each.event.shoe_id}"
+        beside = [
+            name
             for each in map(self._read, self._stream_rows(stream_id))
             if isinstance(each, Recorded) and isinstance(each.event, RoundOpened)
+            for name in (f"shoe:{each.event.shoe_id}", f"table:{each.event.table_id}")
         ]
         parameters = {
             "stream_id": stream_id,
-            "beside": shoes,
+            "beside": beside,
             "named": f'"round_id":"{round_id}"',
         }
         rows = self._cursor.execute(_NAMING_ROUND, parameters, binary=True).fetchall()

@@ -79,6 +79,8 @@ CHANGES = [
     Change(RoundOpened, R1, "currency", "EUR", "account_mismatch", "R1"),
     Change(RoundOpened, R1, "rules", DEARER, "commission_mismatch", "R1"),
     Change(RoundOpened, R1, "rules", RICHER, "payout_mismatch", "R1"),
+    Change(RoundOpened, R1, "rules", Rules(allow_opposite_bets=True), "rules_mismatch", "R1"),
+    Change(RoundOpened, R1, "rules_version", 9, "rules_mismatch", "R1"),
     Change(BetPlaced, B1, "bet_id", "other", "bet_unsettled", "R1"),
     Change(BetPlaced, B1, "account_id", "bob", "account_mismatch", "R1"),
     Change(BetPlaced, B1, "bet", BetKind.TIE, "payout_mismatch", "R1"),
@@ -156,13 +158,7 @@ CHANGES = [
 ]
 
 NOT_FOUND: dict[tuple[type[DomainEvent], str], tuple[dict[str, Any], Any, str]] = {
-    (RoundOpened, "rules_version"): (R1, 9, "the rules themselves stand with the round"),
     (RoundOpened, "recorded_from"): (R1, "elsewhere", "no rule asks where a record came from"),
-    (RoundOpened, "rules"): (
-        R1,
-        Rules(allow_opposite_bets=True),
-        "a round is judged by the rules it came with: only what settled a bet can be found",
-    ),
     (BetPlaced, "bet"): (
         {"bet_id": "R1-b3"},
         BetKind.PLAYER_PAIR,

@@ -52,6 +52,7 @@ class LibraryCase(ApplicationRecorderTestCase[Any]):
         return f"round:{uuid4()}"
 
 
+@pytest.mark.tampers
 def test_it_keeps_the_librarys_contract(recorder: LedgerRecorder) -> None:
     case = LibraryCase("test_insert_select")
     case.recorder = recorder
