@@ -9,7 +9,7 @@ CARRIES = ("card", "cards", "hand", "outcome", "result", "player_total", "banker
 OF_A_ROUND = """
     SELECT originator_id, originator_version, topic, state
     FROM ledger.stored_events
-    WHERE originator_id = %s AND topic <> 'round.opened'
+    WHERE originator_id = %s
         OR topic ~ '^account[.](stake|win_paid|commission)|^shoe[.]cards_drawn'
             AND convert_from(state, 'UTF8')::jsonb ->> 'round_id' = %s
     ORDER BY notification_id
