@@ -76,9 +76,7 @@ class SimulationReport:
         return asdict(self)
 
     def __str__(self) -> str:
-        text = (
-            f"{self.rounds:,} rounds with {self.bets:,} bets in {self.tables * self.shoes:,} shoes"
-        )
+        text = f"Rounds: {self.rounds:,}, bets: {self.bets:,}, shoes: {self.tables * self.shoes:,}"
         if self.replayed == self.commands:
             text += ", all of them there already"
         elif self.replayed:

@@ -1,5 +1,6 @@
 """The rounds: cards as they fell, outcome as declared, and how much was staked."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, assert_never, cast
@@ -221,6 +222,7 @@ _ROUNDS = """
            AND (%(from)s::timestamptz IS NULL OR opened_at >= %(from)s)
            AND (%(to)s::timestamptz IS NULL OR opened_at < %(to)s)
            AND (%(after)s::bigint IS NULL OR opened_position > %(after)s)
+           AND (%(ids)s::text[] IS NULL OR round_id = ANY (%(ids)s))
          ORDER BY opened_position DESC
          LIMIT %(limit)s::bigint
       ) AS newest
@@ -244,13 +246,14 @@ def rounds(
     to: datetime | None = None,
     limit: int | None = None,
     after: str | None = None,
+    ids: Sequence[str] | None = None,
 ) -> list[RoundLine]:
     """The newest rounds that fit, at most `limit`, in the order in which they were opened.
 
     They were opened at `from_` or later, before `to`, and after the round
-    `after`, which is refused where it is not known.
+    `after`, which is refused where it is not known. `ids` names those wanted.
     """
-    wanted = {"table": table, "shoe": shoe, "from": from_, "to": to, "limit": limit}
+    wanted = {"table": table, "shoe": shoe, "from": from_, "to": to, "limit": limit, "ids": ids}
     with reading(connection, RoundLine) as cursor:
         position = None if after is None else _opened_position(connection, after)
         # Planned for these values: which of the conditions hold decides the index.

@@ -1,7 +1,6 @@
 """Keeps the read models up to date: page by page, each event exactly once, whoever runs it."""
 
-from collections.abc import Collection, Sequence
-from threading import Event
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from psycopg import Connection
@@ -72,26 +71,26 @@ def catch_up(
 def follow(
     connection: Connection[Any],
     source: Source,
-    stop: Event,
     *,
     poll_seconds: float = 1.0,
     projections: Sequence[Projection] = ALL,
-) -> None:
-    """Catches up whenever events are stored, until `stop` is set.
+) -> Iterator[int]:
+    """Catches up whenever events are stored, and yields each time how many were read.
 
     A notification only shortens the wait: one that is missed costs `poll_seconds`.
     """
-    _must_be_free(connection)
+    assert connection.autocommit, "LISTEN takes effect at the commit"
     connection.execute(f"LISTEN {CHANNEL}")
     try:
-        while not stop.is_set():
+        while True:
             for _ in connection.notifies(timeout=0):
                 pass  # What was announced so far is read by this turn.
-            catch_up(connection, source, projections=projections)
+            yield catch_up(connection, source, projections=projections)
             for _ in connection.notifies(timeout=poll_seconds, stop_after=1):
                 pass
     finally:
-        if not connection.closed:
+        # An interrupt may have come in the middle of a statement.
+        if connection.info.transaction_status is TransactionStatus.IDLE:
             connection.execute(f"UNLISTEN {CHANNEL}")
 
 

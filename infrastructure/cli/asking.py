@@ -13,6 +13,7 @@ from rich.text import Text
 from infrastructure.audit.audit import Scope
 from infrastructure.audit.replay import replay
 from infrastructure.cli.auditing import audit_ledger
+from infrastructure.cli.following import follow_rounds
 from infrastructure.cli.ledger import NotFoundError, OpenLedger, asking
 from infrastructure.cli.output import (
     cards,
@@ -136,6 +137,9 @@ def list_rounds(
         int | None, typer.Option(min=1, help="The newest so many, printed oldest first.")
     ] = None,
     after: Annotated[str | None, typer.Option(help="Only rounds opened after this one.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with each round that ends, until stopped.")
+    ] = False,
     as_json: _AsJson = False,
 ) -> None:
     """List the rounds, a line each, oldest first.
@@ -154,6 +158,15 @@ def list_rounds(
             limit=None if limit is None else min(limit, _LIMIT_MAX),
             after=after,
         )
+        _print_rounds(lines, as_json=as_json)
+        if follow:
+            sys.stdout.flush()
+            for line in follow_rounds(ledger, table=table, shoe=shoe):
+                _print_rounds([line], as_json=as_json)
+                sys.stdout.flush()
+
+
+def _print_rounds(lines: Sequence[rounds.RoundLine], *, as_json: bool) -> None:
     _print_lines(
         lines,
         "Rounds",

@@ -54,7 +54,7 @@ class ImportReport:
         return asdict(self)
 
     def __str__(self) -> str:
-        text = f"{self.rounds:,} rounds in {self.shoes:,} shoes at table {self.table_id}"
+        text = f"Rounds: {self.rounds:,}, shoes: {self.shoes:,}, at table {self.table_id}"
         if not self.new_rounds:
             return f"{text}, all of them there already"
         return f"{text}, {self.new_rounds:,} of them new"

@@ -96,7 +96,7 @@ def test_a_simulation_tells_what_was_played(casino):
         "first_refusal": None,
         "position": len(stored(casino)),
     }
-    assert str(report) == f"{rounds} rounds with {bets} bets in 2 shoes"
+    assert str(report) == f"Rounds: {rounds}, bets: {bets}, shoes: 2"
 
 
 @pytest.mark.parametrize("batch", [1, 20, 10_000])

@@ -278,7 +278,9 @@ def test_following_folds_what_is_stored_later(
 
     def run():
         with database.connect() as own:
-            follow(own, ledger.source, stop, poll_seconds=poll_seconds)
+            for _ in follow(own, ledger.source, poll_seconds=poll_seconds):
+                if stop.is_set():
+                    return
 
     follower = Thread(target=run)
     follower.start()

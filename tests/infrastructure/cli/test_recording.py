@@ -45,7 +45,7 @@ def test_an_import_reports_what_was_new_and_the_same_file_again_adds_nothing(
     assert stored_events(punto.url) == before
     shown = punto("import", file, "--table", "T9")
     assert shown.code == 0
-    assert shown.out == "3 rounds in 2 shoes at table T9, all of them there already\n"
+    assert shown.out == "Rounds: 3, shoes: 2, at table T9, all of them there already\n"
 
 
 def test_a_file_that_has_grown_adds_its_new_rows(punto, write):

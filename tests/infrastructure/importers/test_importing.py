@@ -95,10 +95,10 @@ def test_the_report_says_what_was_there_and_what_was_new(casino):
         "new_shoes": 2,
         "last_position": len(facts(casino)),
     }
-    assert str(first) == "5 rounds in 2 shoes at table T1, 5 of them new"
+    assert str(first) == "Rounds: 5, shoes: 2, at table T1, 5 of them new"
     again = import_rounds(casino, shoes({1: 3, 2: 2}), table_id="T1")
     assert (again.rounds, again.new_rounds, again.new_shoes, again.last_position) == (5, 0, 0, None)
-    assert str(again) == "5 rounds in 2 shoes at table T1, all of them there already"
+    assert str(again) == "Rounds: 5, shoes: 2, at table T1, all of them there already"
 
 
 def test_a_shoe_is_closed_when_the_next_begins_and_the_last_stays_open(casino):
