@@ -26,7 +26,10 @@ MAXIMUM_BALANCE_MINOR = 10**18
 """No deposit takes a balance above this."""
 
 MAXIMUM_PAYABLE_MINOR = 9 * 10**18
-"""No balance comes above this, whatever its bets win: it fits into 64 bits."""
+"""Neither a balance nor what is due comes above this, whatever the bets win.
+
+It fits into 64 bits, with room for the minima of commissions.
+"""
 
 
 class AccountOpened(DomainEvent):
@@ -210,7 +213,8 @@ class Account:
         self._must_be_open()
         self._must_not_be_frozen()
         self._must_cover(stake_minor, "stake_minor")
-        most_after_wins = self.balance_minor + MAXIMUM_WIN_MINOR * (len(self.stakes) + 1)
+        held_or_due = max(self.balance_minor, self.commission_due_minor + self.owed_minor)
+        most_after_wins = held_or_due + MAXIMUM_WIN_MINOR * (len(self.stakes) + 1)
         if most_after_wins > MAXIMUM_PAYABLE_MINOR:
             raise Refused("limit_above", "the wins of so many bets could not be paid")
         assert (round_id, bet_id) not in self.stakes, "the round refuses a bet that is there"

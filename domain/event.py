@@ -11,8 +11,8 @@ from domain.errors import Refused
 ID_PATTERN = r"^[A-Za-z0-9._:-]{1,64}$"
 """Ids are chosen by the client."""
 
-TEXT_PATTERN = r"^[^\x00-\x1f\x7f]{1,500}$"
-"""Reasons are written for people."""
+TEXT_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]{1,500}$"
+"""Reasons are written for people; nothing in them moves a cursor or turns the text around."""
 
 MAXIMUM_MINOR = 10**15
 """The largest single amount, in minor units."""

@@ -93,8 +93,10 @@ def win_at(stake_minor: int, price: tuple[int, int], rounding: Rounding) -> int:
 
 
 def format_money(amount_minor: int, currency: str) -> str:
-    """An amount for people: `1,234.50 USD`."""
-    decimals = DECIMALS[currency]
+    """An amount for people: `1,234.50 USD`; of a currency that is not known, its minor units."""
+    decimals = DECIMALS.get(currency)
+    if decimals is None:
+        return f"{amount_minor:,} minor units of {currency}"
     whole, fraction = divmod(abs(amount_minor), 10**decimals)
     sign = "-" if amount_minor < 0 else ""
     return f"{sign}{whole:,}{f'.{fraction:0{decimals}}' if decimals else ''} {currency}"

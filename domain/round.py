@@ -54,15 +54,16 @@ class BettingClosed(DomainEvent):
 
 
 class CardDealt(DomainEvent):
-    """One of a hand's first two cards."""
+    """One of a hand's first two cards; `irregular` says what was wrong with its deal."""
 
     TOPIC: ClassVar[str] = "round.card_dealt"
     hand: Hand
     card: CardField
+    irregular: str | None = None
 
 
 class ThirdCardDrawn(DomainEvent):
-    """A hand's third card; `irregular` says why one that the tableau forbids is there."""
+    """A hand's third card; `irregular` says what was wrong with its deal."""
 
     TOPIC: ClassVar[str] = "round.third_card_drawn"
     hand: Hand
@@ -257,10 +258,10 @@ class Round:
         """Deals cards to the hands as the tableau demands, and resolves a complete deal.
 
         A card that the tableau forbids is refused unless the deal is marked
-        irregular with a reason. It is then the Player's third card, or the
-        Banker's where the Player has three, is recorded with the reason, and
-        does not count. Where an irregular deal brings both third cards, the
-        first of them is the Player's, who always acts first.
+        irregular with a reason, which each of its cards then carries. The
+        forbidden card is the Player's third, or the Banker's where the Player
+        has three, and does not count. Where an irregular deal brings both third
+        cards, the first of them is the Player's, who always acts first.
         """
         self.must_be_dealing()
         player, banker = list(self.player), list(self.banker)
@@ -278,13 +279,12 @@ class Round:
             else:
                 goes_to = Hand.PLAYER if brings_both_thirds and len(player) < 3 else demanded
                 hand = goes_to or _irregular_hand(player, banker, irregular)
-            reason = irregular if hand is not demanded else None
             (player if hand is Hand.PLAYER else banker).append(card)
             common = self._next(stamp, len(events))
             if len(player if hand is Hand.PLAYER else banker) <= 2:
-                events.append(CardDealt(**common, hand=hand, card=card))
+                events.append(CardDealt(**common, hand=hand, card=card, irregular=irregular))
             else:
-                events.append(ThirdCardDrawn(**common, hand=hand, card=card, irregular=reason))
+                events.append(ThirdCardDrawn(**common, hand=hand, card=card, irregular=irregular))
             if not is_resolved and next_hand(_points(player), _points(banker)) is None:
                 deal = Deal.of(tuple(player), tuple(banker))
                 events.append(

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from psycopg import Connection
-from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg.errors import DeadlockDetected, DependentObjectsStillExist, LockNotAvailable
 from psycopg.rows import scalar_row
 from psycopg.sql import SQL, Identifier
 
@@ -185,7 +185,13 @@ def _replace(connection: Connection[Any], table: str) -> None:
         # The rights that were given on the old table, by whomever, hold for the new one.
         for grant in cursor.execute(_GRANTS, {"table": table}).fetchall():
             connection.execute(grant)
-    connection.execute(f"DROP TABLE IF EXISTS projection.{table}")
+    try:
+        connection.execute(f"DROP TABLE IF EXISTS projection.{table}")
+    except DependentObjectsStillExist as error:
+        what = (error.diag.message_detail or "something").splitlines()[0]
+        raise ProjectionError(
+            f"projection.{table} cannot be replaced ({what}): drop that, rebuild, and make it anew"
+        ) from None
     connection.execute(f"ALTER TABLE projection_rebuild.{table} SET SCHEMA projection")
 
 

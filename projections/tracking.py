@@ -120,6 +120,11 @@ def use_schema(connection: Connection[Any], schema: str) -> None:
 def read(source: Source, after: int, limit: int) -> Sequence[Recorded]:
     """The next page of events; refuses one that does not follow the position without a gap."""
     events = source(after, limit)
+    if not events and after and not source(after - 1, 1):
+        raise ProjectionError(
+            f"the projections stand at position {after}, where the ledger has not come to:"
+            " run `punto rebuild`"
+        )
     if events and (events[0].position, events[-1].position) != (after + 1, after + len(events)):
         raise ProjectionError(
             f"the events after position {after} are not numbered without gaps: run `punto audit`"

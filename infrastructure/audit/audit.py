@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from domain.account import AccountOpened
+from domain.account import AccountOpened, FundsDeposited, FundsWithdrawn
 from domain.event import DomainEvent, Recorded
 from domain.round import RoundEvent, RoundOpened
 from domain.rules import Rules
@@ -26,6 +26,7 @@ from infrastructure.audit.record import (
 )
 from infrastructure.audit.shoes import ShoeRecord, after_closing, judge_places, judge_shoe
 from infrastructure.audit.stakes import judge_stakes
+from infrastructure.audit.wallets import Wallets
 from infrastructure.store.reader import Entry, Unreadable
 
 _ROUND_EVENTS = get_args(RoundEvent)
@@ -100,6 +101,7 @@ class Auditor:
         self._removed_shoes: dict[str, str] = {}
         self._streams: dict[str, int] = {}
         self._currencies: dict[str, str] = {}
+        self._wallets = Wallets()
         self._rules: dict[str, dict[int, Rules]] = {}
         self._rounds_judged = 0
         self._judged_in_scope: set[str] = set()
@@ -109,6 +111,8 @@ class Auditor:
             **dict.fromkeys(_MOVEMENTS, self._see_movement),
             **dict.fromkeys(get_args(ShoeEvent), self._see_shoe),
             AccountOpened: self._see_account_opened,
+            FundsDeposited: self._see_funds,
+            FundsWithdrawn: self._see_funds,
             TableOpened: self._see_rules,
             RulesChanged: self._see_rules,
             ShoeRemoved: self._see_shoe_removed,
@@ -189,6 +193,7 @@ class Auditor:
     def _see_movement(self, position: int, event: StakeMovement) -> None:
         if self._is_whole:
             self._check_stream(event.originator_id, event.originator_version)
+            self._tally.add(self._wallets.see(event))
         record = self._rounds.get(event.round_id)
         if record is None:
             if not (self._is_whole or self._scope.round == event.round_id):
@@ -224,6 +229,11 @@ class Auditor:
         )
         if self._is_whole and not is_closed:
             self._removed_shoes[event.shoe_id] = event.originator_id
+
+    def _see_funds(self, _position: int, event: FundsDeposited | FundsWithdrawn) -> None:
+        self._see_other(_position, event)
+        if self._is_whole:
+            self._tally.add(self._wallets.see(event))
 
     def _see_rules(self, _position: int, event: TableOpened | RulesChanged) -> None:
         table_id = event.originator_id.removeprefix("table:")

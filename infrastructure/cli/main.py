@@ -4,6 +4,7 @@
 not check, with one line that says what to do.
 """
 
+import io
 import os
 import signal
 import sys
@@ -54,12 +55,17 @@ keeping.register(app)
 def main() -> None:
     """Runs `punto` with the arguments of this process."""
     sys.excepthook = _report_a_bug
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, _stop)
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command of `punto`; its exit code."""
+    if any(not argument.isprintable() for argument in arguments):
+        return _could_not("An argument holds a character that cannot be printed")
     try:
         return _invoke(arguments)
     except TyperException as error:

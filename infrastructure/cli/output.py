@@ -1,9 +1,11 @@
 """What people and programs get to see: JSON lines, tables, cards, money and progress."""
 
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -39,7 +41,16 @@ console = Console(
 
 def print_json(document: Any) -> None:
     """One JSON document, or one row of several, on a line of its own."""
-    sys.stdout.buffer.write(orjson.dumps(document, option=_JSON))
+    try:
+        line = orjson.dumps(document, option=_JSON)
+    except TypeError:
+        # A number that no ledger of ours holds, but that somebody wrote into one.
+        line = json.dumps(document, separators=(",", ":"), default=_iso).encode() + b"\n"
+    sys.stdout.buffer.write(line)
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat().replace("+00:00", "Z")
 
 
 def print_answer(answer: Any) -> None:

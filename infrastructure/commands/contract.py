@@ -7,6 +7,7 @@ Unknown fields, doubled JSON keys and numbers that are not integers are refused.
 import hashlib
 import json
 import re
+from collections import Counter
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -334,8 +335,7 @@ def read_command(line: bytes) -> Command:
 def _without_doubled_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        doubled = next(name for name in names if names.count(name) > 1)
+        doubled = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"{doubled[:64]!r} is there twice")
     return fields
 

@@ -39,6 +39,8 @@ Progress = Callable[[str], None]
 
 # What a user's string does not say itself.
 DEFAULTS = {"application_name": "punto", "connect_timeout": "10"}
+# What this program relies on, whatever the string or the environment says.
+NEEDED = {"client_encoding": "utf8"}
 SERVER_VERSION_MIN = 140000
 SECRETS = ("password", "sslpassword")
 
@@ -155,6 +157,9 @@ def _locate(settings: Settings, progress: Progress | None) -> "tuple[EmbeddedSer
     except ModuleNotFoundError:
         # What the embedded server needs comes with its extra.
         raise StoreUnavailable(NOT_INSTALLED) from None
+    # Variables for libpq would lead to another server than our own.
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        del os.environ[name]
     server = EmbeddedServer(settings.home, progress=progress)
     return server, server.start()
 
@@ -170,6 +175,7 @@ def _complete(url: str, *, role: str | None = None) -> str:
         ) from None
     for name, value in DEFAULTS.items():
         parts.setdefault(name, value)
+    parts.update(NEEDED)
     if role is not None:
         # Ours would replace the options of the environment, so they are taken along.
         options = parts.get("options") or os.environ.get("PGOPTIONS", "")
@@ -195,6 +201,9 @@ def _reason(error: psycopg.Error, conninfo: str) -> str:
     reason = failures[-1].lstrip("- ").removeprefix("connection failed: ")
     reason = reason.removeprefix("connection is bad: ")
     parts = conninfo_to_dict(conninfo)
+    if "/" in str(parts.get("password", "")) or "@" in str(parts.get("host", "")):
+        # The library took a piece of the password for the host.
+        return "write @, : and / in the password of the URL as %40, %3A and %2F"
     for name in SECRETS:
         if secret := parts.get(name):
             reason = reason.replace(str(secret), "***")
@@ -211,6 +220,9 @@ def _check_schema(connection: psycopg.Connection, address: str, *, setup: bool) 
             f"{address}: PostgreSQL {connection.info.server_version // 10000} is too old,"
             f" {SERVER_VERSION_MIN // 10000} or later is needed"
         )
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreError(f"{address} has the encoding {encoding}, and the ledger needs UTF8")
     try:
         version = current_version(connection)
     except psycopg.errors.InsufficientPrivilege:

@@ -64,6 +64,11 @@ class PydanticMapper(Mapper[str]):
             place = ".".join(str(part) for part in first["loc"])
             reason = f"cannot be read: {place + ': ' if place else ''}{first['msg']}"
             raise MapperDeserialisationError(_named(stored_event, reason)) from None
+        if (event.originator_id, event.originator_version) != (
+            stored_event.originator_id,
+            stored_event.originator_version,
+        ):
+            raise MapperDeserialisationError(_named(stored_event, "says that it is another one"))
         return event
 
 
@@ -71,6 +76,8 @@ def _upcast(stored_event: StoredEvent, event_type: type[DomainEvent]) -> bytes:
     try:
         state = orjson.loads(stored_event.state)
         version = state.pop("class_version", 1)
+        if version > event_type.class_version:
+            raise TypeError(f"version {version} of it is newer than this program")
         while version < event_type.class_version:
             getattr(event_type, f"upcast_v{version}_v{version + 1}")(state)
             version += 1

@@ -160,7 +160,7 @@ class Postmaster:
         if account is not None and owner != account.pw_uid:
             for path in (self.data, *self.data.rglob("*")):
                 os.lchown(path, account.pw_uid, account.pw_gid)
-        made_by = (self.data / "PG_VERSION").read_text().strip()
+        made_by = (self.data / "PG_VERSION").read_text(errors="replace").strip()
         if made_by != str(MAJOR_VERSION):
             raise StoreUnavailable(
                 f"{self.data} was made by PostgreSQL {made_by}, and this is {MAJOR_VERSION}:"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
-from eventsourcing.persistence import InterfaceError, OperationalError, StoredEvent
+from eventsourcing.persistence import IntegrityError, InterfaceError, OperationalError, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder
 from psycopg import Connection
 from psycopg.rows import DictRow, tuple_row
@@ -23,14 +23,15 @@ CHANGES_WORTH_NAMING = 10_000
 _LOCK_HEAD = "SELECT FROM ledger.head FOR UPDATE"
 _HEAD = "SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events"
 _RECALL = f"""
-SELECT key, fields, answer, position
-  FROM ledger.answers
- WHERE client = %(client)s AND key = ANY(%(keys)s)
-UNION ALL
-SELECT key, fields, answer, NULL
+SELECT key, fields, answer, NULL::bigint AS position
   FROM ledger.refusals
  WHERE client = %(client)s AND key = ANY(%(keys)s)
    AND recorded_at > now() - INTERVAL '{REFUSALS_ARE_KEPT}'
+UNION ALL
+SELECT key, fields, answer, position
+  FROM ledger.answers
+ WHERE client = %(client)s AND key = ANY(%(keys)s)
+ ORDER BY position NULLS FIRST
 """  # noqa: S608 - the interval is a constant
 _LOAD = """
 SELECT originator_id, originator_version, topic, state
@@ -123,6 +124,7 @@ class PostgresSession:
 
     def recall(self, client: str, keys: Sequence[str]) -> dict[str, Remembered]:
         parameters = {"client": client, "keys": list(keys)}
+        # An answer comes after an old refusal of the same key, and holds.
         rows = self._cursor.execute(_RECALL, parameters, prepare=True)
         return {
             key: Remembered(client, key, fields, answer, position)
@@ -151,6 +153,8 @@ class PostgresSession:
                 [event.state for event in stored_events],
             )
             self._cursor.execute(_APPEND, (self._head, *columns), prepare=True)
+            if self._cursor.rowcount != len(stored_events):
+                raise IntegrityError("the database did not store every event")
             self._cursor.execute(_NOTIFY)
             self._head += len(stored_events)
         self._remember(beside.remembered)

@@ -128,9 +128,12 @@ def guard_faults(connection: psycopg.Connection) -> list[str]:
             found = {name: rest for name, *rest in cursor.fetchall()}
             for operation, kind in GUARD_TYPES.items():
                 name = f"refuse_{operation}"
-                fault = _trigger_fault(found.get(name), kind)
+                fault = _trigger_fault(found.pop(name, None), kind)
                 if fault is not None:
                     faults.append(f"the trigger {name} of ledger.{table} {fault}")
+            faults += [f"ledger.{table} has a foreign trigger {name}" for name in found]
+            cursor.execute(_BESIDE, {"table": table})
+            faults += [f"ledger.{table} has {what}" for (what,) in cursor.fetchall()]
     # Superuser is said once, not for each table.
     return list(dict.fromkeys(faults))
 
@@ -155,6 +158,24 @@ _TRIGGERS = """
     JOIN pg_catalog.pg_proc AS function ON function.oid = trigger.tgfoid
     JOIN pg_catalog.pg_language AS language ON language.oid = function.prolang
     WHERE namespace.nspname = 'ledger' AND class.relname = %(table)s AND NOT trigger.tgisinternal
+"""
+# What else can change what a statement does or shows.
+_BESIDE = """
+    WITH guarded AS (
+        SELECT class.oid, class.relkind, class.relrowsecurity, class.relforcerowsecurity
+        FROM pg_catalog.pg_class AS class
+        JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+        WHERE namespace.nspname = 'ledger' AND class.relname = %(table)s
+    )
+    SELECT 'a rule ' || rulename
+    FROM guarded JOIN pg_catalog.pg_rewrite AS rewrite ON rewrite.ev_class = guarded.oid
+    UNION ALL
+    SELECT 'an inheriting table ' || inhrelid::regclass
+    FROM guarded JOIN pg_catalog.pg_inherits ON inhparent = guarded.oid
+    UNION ALL
+    SELECT 'row security' FROM guarded WHERE relrowsecurity OR relforcerowsecurity
+    UNION ALL
+    SELECT 'another kind' FROM guarded WHERE relkind <> 'r'
 """
 
 

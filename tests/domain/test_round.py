@@ -65,17 +65,17 @@ def place(bet_id, stake_minor=100_00, account_id="a1"):
     return {"bet_id": bet_id, "account_id": account_id, "stake_minor": stake_minor}
 
 
-def dealt(hand, card):
-    return partial(CardDealt, hand=hand, card=parse_card(card))
+def dealt(hand, card, irregular=None):
+    return partial(CardDealt, hand=hand, card=parse_card(card), irregular=irregular)
 
 
 def third(hand, card, irregular=None):
     return partial(ThirdCardDrawn, hand=hand, card=parse_card(card), irregular=irregular)
 
 
-def first_four(text):
+def first_four(text, irregular=None):
     return [
-        dealt(hand, card)
+        dealt(hand, card, irregular)
         for hand, card in zip((PLAYER, BANKER, PLAYER, BANKER), text.split(), strict=True)
     ]
 
@@ -299,7 +299,8 @@ def test_a_card_that_the_tableau_forbids_is_refused_with_all_of_its_deal(a_round
 def test_an_irregular_third_card_is_recorded_with_its_reason_and_does_not_count(a_round):
     a_round.given(OPENED, placed("b1", BetKind.PLAYER), CLOSED)
     a_round.when(Round.deal, cards("9H KS KD 4C 5S 6S"), irregular="dealer's mistake").then(
-        *NATURAL,
+        *first_four("9H KS KD 4C", "dealer's mistake"),
+        resolved(9, 4, Outcome.PLAYER),
         third(PLAYER, "5S", "dealer's mistake"),
         third(BANKER, "6S", "dealer's mistake"),
     )
@@ -317,16 +318,18 @@ def test_an_irregular_third_card_is_recorded_after_a_deal_that_was_complete(a_ro
 def test_an_irregular_card_of_the_banker_follows_a_third_card_of_the_player(a_round):
     a_round.given(OPENED, CLOSED)
     a_round.when(Round.deal, cards("2H 3S 3D 4C KS 2C"), irregular="drew on seven").then(
-        *first_four("2H 3S 3D 4C"),
-        third(PLAYER, "KS"),
+        *first_four("2H 3S 3D 4C", "drew on seven"),
+        third(PLAYER, "KS", "drew on seven"),
         resolved(5, 7, Outcome.BANKER),
         third(BANKER, "2C", "drew on seven"),
     )
 
 
-def test_a_reason_makes_no_regular_card_irregular(a_round):
+def test_a_reason_is_kept_with_a_deal_that_kept_to_the_tableau(a_round):
     a_round.given(OPENED, CLOSED)
-    a_round.when(Round.deal, cards("2H 2S 3D KC KS 4D"), irregular="careful").then(*SIX_CARDS)
+    a_round.when(Round.deal, cards("9H KS KD 4C"), irregular="exposed too early").then(
+        *first_four("9H KS KD 4C", "exposed too early"), resolved(9, 4, Outcome.PLAYER)
+    )
 
 
 def test_a_seventh_card_is_refused_even_with_a_reason(a_round):
@@ -446,8 +449,8 @@ def test_a_round_that_stopped_between_deal_and_settlement_goes_on(a_round):
 def test_the_third_cards_of_an_irregular_deal_are_the_players_and_then_the_bankers(a_round):
     a_round.given(OPENED, CLOSED)
     a_round.when(Round.deal, cards("6S 5S TS TD 2C 4C"), irregular="drew on 6").then(
-        *first_four("6S 5S TS TD"),
+        *first_four("6S 5S TS TD", "drew on 6"),
         third(PLAYER, "2C", "drew on 6"),
-        third(BANKER, "4C"),
+        third(BANKER, "4C", "drew on 6"),
         resolved(6, 9, Outcome.BANKER),
     )

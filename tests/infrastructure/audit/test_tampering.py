@@ -169,9 +169,10 @@ NOT_FOUND: dict[tuple[type[DomainEvent], str], tuple[dict[str, Any], Any, str]] 
         "other",
         "a tombstone names a bet that is nowhere else",
     ),
+    (CardDealt, "irregular"): (R1, "a reason", "a reason is prose"),
     (ThirdCardDrawn, "irregular"): (R1, "a reason", "a reason is prose"),
     (RoundVoided, "reason"): ({}, "another", "a reason is prose"),
-    (FundsDeposited, "amount_minor"): ({}, 1, "money from outside stands in one place only"),
+    (FundsDeposited, "amount_minor"): ({}, 10**9, "money from outside stands in one place only"),
     (FundsWithdrawn, "amount_minor"): ({}, 1, "money to outside stands in one place only"),
     (AccountFrozen, "reason"): ({}, "another", "a reason is prose"),
     (AccountUnfrozen, "reason"): ({}, "another", "a reason is prose"),
@@ -250,6 +251,19 @@ def test_every_code_but_those_of_other_tests_comes_of_some_change(evening, audit
         # Found by the versions and positions below.
         "stream_gap",
     }
+
+
+@pytest.mark.parametrize(
+    ("event_type", "amount_minor"), [(FundsDeposited, 1), (FundsWithdrawn, 10**9)]
+)
+def test_an_account_that_spends_what_it_does_not_have_is_found(
+    event_type, amount_minor, evening, audited
+):
+    place = place_of(evening, event_type, {})
+    report = audited(changed(evening, place, amount_minor=amount_minor))
+
+    assert set(report.findings) == {"account_mismatch"}
+    assert evening[place].event.originator_id in report.examples[0].detail
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,9 @@ def test_an_older_state_is_brought_to_the_newest_shape(upcast_event):
         (STATE.replace(b"500", b'500,"tip":1'), "tip: Extra inputs"),
         (STATE.replace(b"2026-01-01T20:15:00Z", b"2026-01-01T20:15:00"), "timezone"),
         (STATE.replace(b"500", b'500,"class_version":"x"'), "cannot be read"),
+        (STATE.replace(b"500", b'500,"class_version":99'), "newer than this program"),
+        (STATE.replace(b"500", b'500,"originator_id":"account:bob"'), "another one"),
+        (STATE.replace(b"500", b'500,"originator_version":1'), "another one"),
     ],
 )
 def test_a_state_that_no_event_has_is_named(state, why):

@@ -192,6 +192,28 @@ def test_a_refusal_is_forgotten_after_thirty_days_and_an_answer_never(
         assert session.recall("cli", ["k", "r"]) == {"k": answer}
 
 
+def test_an_answer_holds_over_an_older_refusal_of_its_key(recorder: LedgerRecorder) -> None:
+    refusal = Remembered("cli", "k", {}, {"code": "unknown_round"}, None)
+    answer = Remembered("cli", "k", {}, {}, 1)
+    recorder.insert_events([], beside=Beside([refusal]))
+    recorder.insert_events(events("a", 1), beside=Beside([answer]))
+
+    with recorder.writing() as session:
+        assert session.recall("cli", ["k"]) == {"k": answer}
+
+
+@pytest.mark.tampers
+def test_events_that_the_database_swallows_are_not_said_to_be_stored(
+    recorder: LedgerRecorder, superuser_url: str
+) -> None:
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute(
+            "CREATE RULE swallow AS ON INSERT TO ledger.stored_events DO INSTEAD NOTHING"
+        )
+    with pytest.raises(IntegrityError, match="did not store every event"):
+        recorder.insert_events(events("a", 1))
+
+
 def test_a_session_names_the_streams_that_others_have_added_to(recorder: LedgerRecorder) -> None:
     recorder.insert_events([*events("a", 1), *events("b", 1)])
     recorder.insert_events([*events("c", 1), *events("b", 2)])

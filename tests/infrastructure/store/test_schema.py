@@ -326,3 +326,50 @@ def test_working_as_a_superuser_is_a_fault(superuser: psycopg.Connection) -> Non
     assert guard_faults(superuser) == [
         "postgres, who works on it, is a superuser and could switch it off"
     ]
+
+
+@pytest.mark.parametrize(
+    ("tampering", "fault"),
+    [
+        (
+            "CREATE RULE swallow AS ON INSERT TO ledger.stored_events DO INSTEAD NOTHING",
+            "a rule swallow",
+        ),
+        (
+            "CREATE TABLE public.kid () INHERITS (ledger.stored_events)",
+            "an inheriting table kid",
+        ),
+        ("ALTER TABLE ledger.answers ENABLE ROW LEVEL SECURITY", "row security"),
+        ("ALTER TABLE ledger.stored_events FORCE ROW LEVEL SECURITY", "row security"),
+        (
+            """
+            CREATE FUNCTION public.twist() RETURNS trigger LANGUAGE plpgsql
+                AS 'BEGIN RETURN NEW; END';
+            CREATE TRIGGER twist BEFORE INSERT ON ledger.stored_events
+                FOR EACH ROW EXECUTE FUNCTION public.twist()
+            """,
+            "a foreign trigger twist",
+        ),
+    ],
+)
+def test_what_could_twist_the_history_beside_the_guard_is_a_fault(
+    database, superuser_url, tampering, fault
+):
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute(tampering)
+    with database.connect() as connection:
+        (found,) = guard_faults(connection)
+    assert fault in found
+
+
+def test_a_role_that_may_read_all_data_reads_no_seed(
+    database, superuser_url, make_role, server, database_name
+):
+    role = make_role()
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute(f"GRANT pg_read_all_data TO {role}")
+    with database.connect() as connection:
+        connection.execute("INSERT INTO ledger.seeds VALUES ('S', '\\x00')")
+        assert connection.execute("SELECT count(*) FROM ledger.seeds").fetchone() == (1,)
+    with psycopg.connect(server.url(user=role, database=database_name)) as reader:
+        assert reader.execute("SELECT count(*) FROM ledger.seeds").fetchone() == (0,)
