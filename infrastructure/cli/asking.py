@@ -27,6 +27,8 @@ from projections import balances, rounds, runner, shoes, tables
 from projections.projection import ProjectionError
 
 FINDINGS = 1
+ROUNDS_SHOWN = 100
+"""How many rounds people are shown where they do not say."""
 _LIMIT_MAX = 2**63 - 1
 """What PostgreSQL can count to."""
 
@@ -134,7 +136,13 @@ def list_rounds(
         str | None, typer.Option("--to", help="Opened before this time (ISO 8601).")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="The newest so many, printed oldest first.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="The newest so many, printed oldest first. "
+            f"[default: {ROUNDS_SHOWN}, with --json all]",
+            show_default=False,
+        ),
     ] = None,
     after: Annotated[str | None, typer.Option(help="Only rounds opened after this one.")] = None,
     follow: Annotated[
@@ -155,7 +163,7 @@ def list_rounds(
             shoe=shoe,
             from_=from_,
             to=to,
-            limit=None if limit is None else min(limit, _LIMIT_MAX),
+            limit=min(limit or (_LIMIT_MAX if as_json else ROUNDS_SHOWN), _LIMIT_MAX),
             after=after,
         )
         _print_rounds(lines, as_json=as_json)
@@ -264,7 +272,10 @@ def replay_round(
     """
     with asking(caught_up=False) as ledger:
         ledger.must_have(round_id=round_id)
-        replayed = replay(ledger.reader.round(round_id), to_version=to_version)
+        events = ledger.reader.round(round_id)
+    if to_version is not None and to_version > len(events):
+        raise NotFoundError(f"Round {round_id} has {len(events)} versions, not {to_version}")
+    replayed = replay(events, to_version=to_version)
     if replayed is None:
         by = "" if to_version is None else f" by version {to_version}"
         raise NotFoundError(f"Round {round_id} was not opened{by}: `punto events round:{round_id}`")
@@ -311,12 +322,18 @@ def _print_report(document: dict[str, Any]) -> None:
     print_rows(
         "Examples",
         (
-            ("round", lambda example: example["round_id"]),
+            ("where", _place),
             ("code", lambda example: example["code"]),
             ("detail", lambda example: example["detail"]),
         ),
         document["examples"],
     )
+
+
+def _place(example: dict[str, Any]) -> str | None:
+    """The round of a finding, or the shoe."""
+    shoe_id = example.get("shoe_id")
+    return example["round_id"] or (None if shoe_id is None else f"shoe {shoe_id}")
 
 
 def show_balance(

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from eventsourcing.persistence import MapperDeserialisationError
 from psycopg import Connection
 
 from infrastructure.casino import Casino
@@ -12,6 +13,7 @@ from infrastructure.settings import load_settings
 from infrastructure.store.connection import Database, open_database
 from infrastructure.store.reader import LogReader
 from projections import runner
+from projections.projection import ProjectionError
 
 _HAS_STREAM = "SELECT FROM ledger.stored_events WHERE originator_id = %s LIMIT 1"
 
@@ -84,11 +86,20 @@ def asking(*, caught_up: bool = True) -> Iterator[OpenLedger]:
 
 @contextmanager
 def writing() -> Iterator[Casino]:
-    """The application, to run commands on. Refuses where the guard of the history is missing."""
+    """The application, to run commands on. Refuses where the guard of the history is missing.
+
+    At the end the projections catch up, for the sake of those who may only read.
+    """
     with open_database(load_settings(), progress=say) as database:
         database.check_writable()
         with casino_on(database) as casino:
             yield casino
+        with database.connect() as connection:
+            try:
+                OpenLedger(database, connection).catch_up()
+            except (ProjectionError, MapperDeserialisationError) as error:
+                # What was to be stored is stored; the next question says more.
+                say(f"punto: {error}")
 
 
 @contextmanager

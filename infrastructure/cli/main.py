@@ -11,7 +11,9 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from importlib import metadata
 from types import FrameType, TracebackType
+from typing import Annotated
 
 import psycopg
 import typer
@@ -44,9 +46,29 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="An event-sourced ledger for casino baccarat: replay and audit any round, "
-    "reconcile commission, feed reporting.",
+    help="An event-sourced ledger for casino baccarat: record, replay and audit any round.",
 )
+
+
+def _show_version(asked: bool) -> None:  # noqa: FBT001 - called by typer
+    if asked:
+        print(f"punto {metadata.version('puntobanco')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", is_eager=True, callback=_show_version
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
 writing.register(app)
 asking.register(app)
 keeping.register(app)

@@ -22,6 +22,7 @@ from infrastructure.importers.importing import import_rounds
 from infrastructure.importers.layouts import LAYOUTS
 from infrastructure.importers.reading import read_rounds
 from infrastructure.simulation import simulate
+from infrastructure.store.errors import StoreUnavailable
 
 REFUSALS = 1
 
@@ -45,15 +46,21 @@ def run(
 
     A command that was stored is answered again and not repeated, so a file
     that was interrupted is simply run again. Exit code 1 where any was refused.
+    Where the store is away for long it stops, for what follows may rest on what
+    could not be stored.
 
     Example: punto run evening.ndjson > answers.ndjson
     """
     refused = False
     with _opened(file) as lines, writing() as casino:
-        for line in _lines(lines):
-            answer = _answer(casino, line)
+        for number, line in enumerate(_lines(lines), 1):
+            answer = _answer(casino, line, number)
             refused |= not answer["ok"]
             print_answer(answer)
+            if not answer["ok"] and answer["error"]["code"] == "store_unavailable":
+                raise StoreUnavailable(
+                    f"Stopped at line {number}, for the store is away: run the same file again"
+                )
     raise typer.Exit(REFUSALS if refused else 0)
 
 
@@ -72,7 +79,7 @@ def _lines(source: BinaryIO) -> Iterator[bytes]:
         yield line.rstrip(b"\r\n")
 
 
-def _answer(casino: Casino, line: bytes) -> Answer:
+def _answer(casino: Casino, line: bytes, number: int) -> Answer:
     try:
         command = read_command(line)
     except NotACommand as refusal:
@@ -80,7 +87,7 @@ def _answer(casino: Casino, line: bytes) -> Answer:
             "key": refusal.key,
             "ok": False,
             "replayed": False,
-            "error": error_of(refusal),
+            "error": {**error_of(refusal), "line": number},
         }
     return execute(casino, [command], client=Client("cli"))[0]
 

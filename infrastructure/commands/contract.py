@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 from zoneinfo import available_timezones
 
 import orjson
@@ -294,6 +294,12 @@ _AnyCommand = (
 _COMMAND: TypeAdapter[Command] = TypeAdapter(Annotated[_AnyCommand, Field(discriminator="command")])
 
 
+COMMANDS: tuple[str, ...] = tuple(
+    get_args(each.model_fields["command"].annotation)[0] for each in get_args(_AnyCommand)
+)
+"""The names of the commands."""
+
+
 class NotACommand(Refused):
     """A line that could not be read. `key` is that of the command where it could be told."""
 
@@ -359,7 +365,7 @@ def _first_fault(error: ValidationError) -> tuple[str, str]:
     fault = error.errors(include_url=False, include_input=False)[0]
     place = [str(part)[:64] for part in fault["loc"][1:] if "[" not in str(part)]
     if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        return "command", "names no command"
+        return "command", f"must be one of {', '.join(COMMANDS)}"
     if fault["type"] == "extra_forbidden":
         return ".".join(place), "is not a field of this command"
     if fault["type"] == "missing":

@@ -194,8 +194,7 @@ def deal(book: Book, command: contract.Deal, stamp: Stamp) -> Answer:
 
 
 def settle_round(book: Book, command: contract.SettleRound, stamp: Stamp) -> Answer:
-    round_ = book.round(command.round_id)
-    before = _available(book, (bet.account_id for bet in round_.open_bets))
+    before = _before_staking(book, book.round(command.round_id))
     _settle(book, command.round_id, stamp)
     return _settlement(book, command.round_id, before)
 
@@ -214,7 +213,7 @@ def play_round(book: Book, command: contract.PlayRound, stamp: Stamp) -> Answer:
 def void_round(book: Book, command: contract.VoidRound, stamp: Stamp) -> Answer:
     round_ = book.round(command.round_id)
     voided = round_.void(command.reason, stamp=stamp)
-    before = _available(book, (bet.account_id for bet in round_.open_bets))
+    before = _before_staking(book, round_)
     book.record(voided)
     for bet in round_.open_bets:
         _resolve(book, round_, bet, RETURNED, stamp)
@@ -355,6 +354,14 @@ def _available(book: Book, account_ids: Iterable[str]) -> dict[str, int]:
     return {account_id: book.account(account_id).available_minor for account_id in ids}
 
 
+def _before_staking(book: Book, round_: Round) -> dict[str, int]:
+    """What the accounts of a round's bets would have available without these bets."""
+    available = _available(book, (bet.account_id for bet in round_.open_bets))
+    for bet in round_.open_bets:
+        available[bet.account_id] += bet.stake_minor
+    return available
+
+
 def _standing(book: Book, round_id: str) -> Answer:
     """Where a round stands, for the one who deals it."""
     round_ = book.round(round_id)
@@ -380,7 +387,7 @@ def _rounds_left(book: Book, round_: Round) -> int | None:
 
 
 def _settlement(book: Book, round_id: str, before: Mapping[str, int]) -> Answer:
-    """What every bet came to, and each account's available balance before and after."""
+    """What every bet came to, and each account's available balance before its bets and after."""
     round_ = book.round(round_id)
     return {
         **_standing(book, round_id),

@@ -701,11 +701,13 @@ class Ledger:
         shoe["round"] = None
 
     def _balances(self, found: dict[str, Any]) -> dict[str, int]:
-        return {
-            bet["account"]: self.accounts[bet["account"]]["available"]
-            for bet in found["bets"].values()
-            if not bet["is_cancelled"]
-        }
+        """What the round's accounts had available before its bets were staked."""
+        balances: dict[str, int] = {}
+        for bet in found["bets"].values():
+            if not bet["is_cancelled"]:
+                available = self.accounts[bet["account"]]["available"]
+                balances[bet["account"]] = balances.get(bet["account"], available) + bet["stake"]
+        return balances
 
     def _before_and_after(
         self, found: dict[str, Any], before: dict[str, int]

@@ -56,3 +56,8 @@ def test_whoever_reads_an_answer_may_leave_before_its_end(start_punto, punto, pl
         process.stdout.close()
         complaint = process.stderr.read()
         assert (process.wait(60), complaint) == (0, b""), arguments
+
+
+def test_the_version_is_told(punto):
+    ran = punto("--version")
+    assert (ran.code, ran.out.split()[0]) == (0, "punto")

@@ -1,7 +1,12 @@
 """Roles, the schema, settings and rebuilding, at the command line."""
 
+import json
+
 import pytest
 
+from infrastructure.casino import Casino
+from infrastructure.commands.contract import read_command
+from infrastructure.commands.execution import Client, execute
 from infrastructure.store.schema import READER_ROLE, SCHEMA_VERSION
 
 ROWS = {
@@ -21,19 +26,24 @@ QUESTIONS = [
 ]
 
 
+def casino_at(url):
+    return Casino({"PERSISTENCE_MODULE": "infrastructure.store.factory", "PUNTO_CONNINFO": url})
+
+
 @pytest.fixture
 def reader_url(server, database_name, make_role):
     return server.url(user=make_role(f"IN ROLE {READER_ROLE}"), database=database_name)
 
 
-def test_a_role_that_may_only_read_is_told_as_of_which_position_it_reads(
-    punto, played, reader_url, a_script
-):
+def test_a_role_that_may_only_read_is_told_as_of_which_position_it_reads(punto, played, reader_url):
     answers = {question: punto(*question, "--json").out for question in QUESTIONS[:-1]}
     position = played[-1]["position"]
-    a_script.add("open_account", account_id="late", currency="USD")
-    a_script.commands[0]["key"] = "late"
-    assert punto.run(a_script.commands)[0]["ok"]
+    opened = {"command": "open_account", "key": "late", "account_id": "late", "currency": "USD"}
+    with casino_at(punto.url) as casino:
+        (answer,) = execute(
+            casino, [read_command(json.dumps(opened).encode())], client=Client("table system")
+        )
+    assert answer["ok"]
     for question in QUESTIONS:
         ran = punto(*question, "--json", url=reader_url)
         assert ran.code == 0
@@ -143,3 +153,10 @@ def test_a_rebuild_repairs_what_somebody_wrote_into_a_read_model(punto, played, 
     assert punto("balance", "alice", "--json").document["available_minor"] == 1
     assert punto("rebuild", "balances").code == 0
     assert punto("balance", "alice", "--json").out == honest
+
+
+def test_a_role_that_may_only_read_sees_what_a_run_has_stored(punto, played, reader_url):
+    opened = {"command": "open_account", "key": "late", "account_id": "late", "currency": "USD"}
+    punto.run([opened])
+
+    assert punto("balance", "late", url=reader_url).code == 0

@@ -1,12 +1,17 @@
 """`punto run` that is killed, stopped or done twice at once: nothing lost, nothing twice."""
 
 import json
+import os
 import random
 import signal
 import threading
 import time
 
+import psycopg
 import pytest
+
+from infrastructure.commands import execution
+from tests.infrastructure.proxy import Proxy
 
 HUNDRED_AND_FIFTY = 150
 _ENDINGS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL)
@@ -141,3 +146,46 @@ def test_whoever_reads_the_answers_may_leave_and_the_file_is_run_again(
     assert all(answer["ok"] for answer in answers)
     assert answers[0]["replayed"]
     assert not answers[-1]["replayed"]
+
+
+def test_a_run_stops_where_the_store_stays_away_and_leaves_no_hole(
+    punto, url, tmp_path, monkeypatch
+):
+    """A later line may rest on one that could not be stored."""
+    monkeypatch.setattr(execution, "_PATIENCE_SECONDS", (0.01,))
+    lines = [
+        json.dumps(
+            {"command": "open_account", "key": f"k{n}", "account_id": f"a{n}", "currency": "USD"}
+        ).encode()
+        + b"\n"
+        for n in range(4)
+    ]
+    pipe = tmp_path / "commands"
+    os.mkfifo(pipe)
+    with Proxy(tmp_path, url) as proxy:
+
+        def feed():
+            with pipe.open("wb", buffering=0) as end:
+                end.write(lines[0])
+                while not punto_has_stored(url, 1):
+                    time.sleep(0.01)
+                proxy.down()
+                end.write(b"".join(lines[1:]))
+
+        feeding = threading.Thread(target=feed)
+        feeding.start()
+        ran = punto("run", str(pipe), url=proxy.conninfo)
+        feeding.join()
+
+    assert [line["ok"] for line in ran.lines] == [True, False]
+    assert ran.lines[1]["error"]["code"] == "store_unavailable"
+    assert "Stopped at line 2" in ran.refusal()
+    again = punto("run", "-", stdin=b"".join(lines))
+    assert [line["replayed"] for line in again.lines] == [True, False, False, False]
+    assert all(line["ok"] for line in again.lines)
+
+
+def punto_has_stored(url, events):
+    with psycopg.connect(url) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM ledger.stored_events").fetchone()
+    return count == events
