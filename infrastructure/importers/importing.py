@@ -55,6 +55,8 @@ class ImportReport:
 
     def __str__(self) -> str:
         text = f"Rounds: {self.rounds:,}, shoes: {self.shoes:,}, at table {self.table_id}"
+        if not self.rounds:
+            return text
         if not self.new_rounds:
             return f"{text}, all of them there already"
         return f"{text}, {self.new_rounds:,} of them new"

@@ -71,8 +71,6 @@ def _read(stream: BinaryIO, layout: Layout) -> list[RecordedRound]:
             refuse(line, f"shoe {each.shoe} has a round {each.number} already")
         numbers.add(each.number)
         rounds.append(each)
-    if not rounds:
-        refuse(1, "there is no round below the header")
     return rounds
 
 
