@@ -88,7 +88,8 @@ def database(
     with open_database(Settings.model_validate({"database_url": url})) as database:
         yield database
         if "tampers" not in request.keywords:
-            assert_money_in_equals_money_out(database)
+            with database.connect() as connection:
+                assert_money_in_equals_money_out(connection)
 
 
 _HOUSE = """
@@ -144,15 +145,14 @@ SELECT currency, from_outside, available + in_play + coalesce(won, 0) - due AS h
 """
 
 
-def assert_money_in_equals_money_out(database: Database) -> None:
+def assert_money_in_equals_money_out(connection: psycopg.Connection) -> None:
     """Deposits less withdrawals are what accounts hold and have in play and the house has won.
 
     What the accounts hold comes from their events, what the house has won,
     commission included, from those of the rounds.
     """
-    with database.connect() as connection:
-        for currency, from_outside, held in connection.execute(_HOUSE):
-            assert from_outside == held, f"money in is not money out in {currency}"
+    for currency, from_outside, held in connection.execute(_HOUSE):
+        assert from_outside == held, f"money in is not money out in {currency}"
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import pytest
 from infrastructure.cli.main import run
 from infrastructure.store.embedded import EmbeddedServer
 from infrastructure.store.schema import LEDGER_ROLE
+from tests.conftest import assert_money_in_equals_money_out
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TEMPLATE = "template_ledger"
@@ -93,8 +94,14 @@ def make_url(server: EmbeddedServer, make_database: Callable[..., str]) -> Calla
 
 
 @pytest.fixture
-def punto(monkeypatch: pytest.MonkeyPatch, url: str) -> Punto:
-    return Punto(monkeypatch, url)
+def punto(
+    monkeypatch: pytest.MonkeyPatch, url: str, request: pytest.FixtureRequest
+) -> Iterator[Punto]:
+    """`punto` in this process; money in equals money out after a test that does not tamper."""
+    yield Punto(monkeypatch, url)
+    if not {"sql", "tamper"} & set(request.fixturenames):
+        with psycopg.connect(url) as connection:
+            assert_money_in_equals_money_out(connection)
 
 
 @pytest.fixture
