@@ -129,9 +129,11 @@ def test_a_setting_that_cannot_be_worked_with_is_refused(punto, monkeypatch, nam
         assert why in punto(*arguments).refusal()
 
 
-@pytest.mark.parametrize("url", ["not a url", "postgresql://u:sesame@[", "mysql://u:sesame@h/d"])
-def test_an_address_that_is_none_is_refused_without_its_password(punto, url):
-    refusal = punto("tables", url=url).refusal()
+@pytest.mark.parametrize(
+    "address", ["not a url", "postgresql://u:sesame@[", "mysql://u:sesame@h/d"]
+)
+def test_an_address_that_is_none_is_refused_without_its_password(punto, address):
+    refusal = punto("tables", url=address).refusal()
     assert "PUNTO_DATABASE_URL is not a database URL" in refusal
     assert "sesame" not in refusal
 
