@@ -21,7 +21,7 @@ from domain.shoe import Shoe
 from domain.site import SITE_ID, Site
 from domain.table import Table
 from infrastructure.store.mapper import PydanticMapper
-from infrastructure.store.session import Beside, Remembered, Session, Sessions
+from infrastructure.store.session import Beside, ClientKey, Remembered, Session, Sessions
 
 Aggregate = Site | Table | Shoe | Round | Account
 
@@ -78,9 +78,9 @@ class Book:
         """The position of the latest event, those of this turn included."""
         return self._session.head + len(self.events)
 
-    def recall(self, client: str, keys: Sequence[str]) -> dict[str, Remembered]:
-        """The answers that a client's keys were given before this turn."""
-        return self._session.recall(client, keys)
+    def recall(self, keys: Sequence[ClientKey]) -> dict[ClientKey, Remembered]:
+        """The answers that clients' keys were given before this turn."""
+        return self._session.recall(keys)
 
     def site(self) -> Site:
         return cast(Site, self._aggregate(SITE_ID))

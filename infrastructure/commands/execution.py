@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from eventsourcing.persistence import (
     IntegrityError,
@@ -24,7 +24,7 @@ from domain.site import check_clock
 from infrastructure.casino import Book, Casino, OutOfOrder
 from infrastructure.commands.contract import Command
 from infrastructure.commands.handlers import HANDLERS
-from infrastructure.store.session import Remembered
+from infrastructure.store.session import ClientKey, Remembered
 
 Answer = dict[str, Any]
 
@@ -57,10 +57,17 @@ class Client:
     clock: Callable[[], datetime] = field(default=system_clock)
 
 
+class Request(NamedTuple):
+    """A command, and who gives it."""
+
+    client: Client
+    command: Command
+
+
 def execute(
     casino: Casino, commands: Sequence[Command], *, client: Client, is_whole: bool = False
 ) -> list[Answer]:
-    """Runs commands in one transaction and answers each, in order.
+    """Runs a client's commands in one transaction and answers each, in order.
 
     A refused command stores nothing but its refusal, and the others go on. A
     store that is away is tried again for some seconds; then every command is
@@ -69,10 +76,18 @@ def execute(
     With `is_whole` the commands stand or fall together: the first refusal is
     raised, and nothing is stored or remembered.
     """
+    requests = [Request(client, command) for command in commands]
+    return execute_requests(casino, requests, is_whole=is_whole)
+
+
+def execute_requests(
+    casino: Casino, requests: Sequence[Request], *, is_whole: bool = False
+) -> list[Answer]:
+    """As `execute`, for commands of several clients."""
     waits = iter(_PATIENCE_SECONDS if casino.store_answered else _PATIENCE_WHILE_AWAY_SECONDS)
     while True:
         try:
-            answers = _execute_once(casino, commands, client, is_whole=is_whole)
+            answers = _execute_once(casino, requests, is_whole=is_whole)
         except _AWAY as error:
             # A lost reply to the commit looks like a failure too. The next try
             # tells, by the keys, whether the commands were stored.
@@ -81,7 +96,7 @@ def execute(
                 time.sleep(wait)
                 continue
             casino.store_answered = False
-            answers = [_unavailable(command, error) for command in commands]
+            answers = [_unavailable(request.command, error) for request in requests]
             if is_whole:
                 _raise_refusal(answers)
             return answers
@@ -89,14 +104,18 @@ def execute(
         return answers
 
 
-def _execute_once(
-    casino: Casino, commands: Sequence[Command], client: Client, *, is_whole: bool
-) -> list[Answer]:
+def _execute_once(casino: Casino, requests: Sequence[Request], *, is_whole: bool) -> list[Answer]:
     with casino.turn() as book:
-        remembered = book.recall(client.name, [command.key for command in commands])
-        new = [command for command in commands if command.key not in remembered]
+        remembered = book.recall(
+            [(request.client.name, request.command.key) for request in requests]
+        )
+        new = [
+            request.command
+            for request in requests
+            if (request.client.name, request.command.key) not in remembered
+        ]
         book.fetch({stream for command in new for stream in command.stream_ids()})
-        answers = [_answer(book, command, client, remembered) for command in commands]
+        answers = [_answer(book, *request, remembered) for request in requests]
         if is_whole:
             # Raised within the turn, which is thereby given up.
             _raise_refusal(answers)
@@ -111,10 +130,10 @@ def _raise_refusal(answers: Sequence[Answer]) -> None:
 
 
 def _answer(
-    book: Book, command: Command, client: Client, remembered: dict[str, Remembered]
+    book: Book, client: Client, command: Command, remembered: dict[ClientKey, Remembered]
 ) -> Answer:
     fields = command.field_hashes()
-    earlier = remembered.get(command.key)
+    earlier = remembered.get((client.name, command.key))
     if earlier is not None:
         return _again(command, fields, earlier)
     book.begin()
@@ -137,7 +156,7 @@ def _answer(
             "result": result,
         }
         entry = Remembered(client.name, command.key, fields, result, position)
-    remembered[command.key] = entry
+    remembered[client.name, command.key] = entry
     book.remembered.append(entry)
     return answer
 

@@ -6,7 +6,7 @@ are the same. That is looked up for the whole file before anything is stored.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -237,7 +237,7 @@ def _find_new_rounds(
         with casino.turn() as book:
             keys = {_shoe_key(table_id, each.shoe) for each in chunk}
             keys.update(_round_key(table_id, each) for each in chunk)
-            answers = book.recall(CLIENT.name, list(keys))
+            answers = _recall(book, keys)
             new = [each for each in chunk if not _is_there(answers, table_id, each)]
             known_shoes |= {
                 each.shoe for each in chunk if _accepted(answers, _shoe_key(table_id, each.shoe))
@@ -246,6 +246,12 @@ def _find_new_rounds(
         plan.new_rounds += new
     plan.new_shoes = {each.shoe for each in plan.new_rounds} - known_shoes
     return known_shoes
+
+
+def _recall(book: Book, keys: Iterable[str]) -> dict[str, Remembered]:
+    """The answers that keys of earlier imports were given."""
+    found = book.recall([(CLIENT.name, key) for key in keys])
+    return {key: answer for (_, key), answer in found.items()}
 
 
 def _is_there(answers: dict[str, Remembered], table_id: str, each: RecordedRound) -> bool:
@@ -286,7 +292,7 @@ def _check_known_shoes(
 ) -> None:
     """Refuses a shoe that is there with other rounds, or closed where rounds would be added."""
     closing_keys = [f"close:{shoe_id_of(table_id, shoe)}" for shoe in known_shoes]
-    closed = book.recall(CLIENT.name, closing_keys)
+    closed = _recall(book, closing_keys)
     new_lines = {each.line for each in plan.new_rounds}
     on_table = plan.shoe_on_table
     for shoe, rows in groupby(rounds, key=lambda each: each.shoe):
@@ -316,7 +322,7 @@ def _check_shoe_on_table(book: Book, plan: _Plan) -> None:
     if plan.shoe_on_table is None or not plan.new_rounds:
         return
     shoe = book.shoe(plan.shoe_on_table)
-    if _accepted(book.recall(CLIENT.name, [f"shoe:{shoe.name}"]), f"shoe:{shoe.name}") is None:
+    if _accepted(_recall(book, [f"shoe:{shoe.name}"]), f"shoe:{shoe.name}") is None:
         raise ImportRefused(
             f"shoe {shoe.name} is on the table and was not imported: close it first"
         )

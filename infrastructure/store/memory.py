@@ -13,7 +13,7 @@ from typing import Any
 from eventsourcing import popo
 from eventsourcing.persistence import ApplicationRecorder, StoredEvent
 
-from infrastructure.store.session import Beside, Remembered, Session
+from infrastructure.store.session import Beside, ClientKey, Remembered, Session
 
 _REFUSALS_ARE_KEPT = timedelta(days=30)
 
@@ -24,7 +24,7 @@ class MemoryRecorder(popo.POPOApplicationRecorder):
     def __init__(self) -> None:
         super().__init__()
         self._turn = RLock()
-        self.answers: dict[tuple[str, str], tuple[Remembered, datetime]] = {}
+        self.answers: dict[ClientKey, tuple[Remembered, datetime]] = {}
         self.seeds: dict[str, bytes] = {}
 
     def insert_events(
@@ -63,9 +63,9 @@ class MemorySession:
     def head(self) -> int:
         return self._recorder.max_notification_id() or 0
 
-    def recall(self, client: str, keys: Sequence[str]) -> dict[str, Remembered]:
+    def recall(self, keys: Sequence[ClientKey]) -> dict[ClientKey, Remembered]:
         oldest = datetime.now(UTC) - _REFUSALS_ARE_KEPT
-        found = {key: self._recorder.answers.get((client, key)) for key in keys}
+        found = {key: self._recorder.answers.get(key) for key in keys}
         return {
             key: each[0]
             for key, each in found.items()

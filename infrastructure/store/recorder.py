@@ -16,21 +16,24 @@ from eventsourcing.postgres import PostgresApplicationRecorder
 from psycopg import Connection
 from psycopg.rows import DictRow, tuple_row
 
-from infrastructure.store.session import REFUSALS_ARE_KEPT, Beside, Remembered, Session
+from infrastructure.store.session import REFUSALS_ARE_KEPT, Beside, ClientKey, Remembered, Session
 
 CHANGES_WORTH_NAMING = 10_000
 
 _LOCK_HEAD = "SELECT FROM ledger.head FOR UPDATE"
 _HEAD = "SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events"
 _RECALL = f"""
-SELECT key, fields, answer, NULL::bigint AS position
+  WITH wanted AS MATERIALIZED (
+    SELECT * FROM unnest(%(clients)b::text[], %(keys)b::text[]) AS w (client, key)
+  )
+SELECT client, key, fields, answer, NULL::bigint AS position
   FROM ledger.refusals
- WHERE client = %(client)s AND key = ANY(%(keys)s)
-   AND recorded_at > now() - INTERVAL '{REFUSALS_ARE_KEPT}'
+  JOIN wanted USING (client, key)
+ WHERE recorded_at > now() - INTERVAL '{REFUSALS_ARE_KEPT}'
 UNION ALL
-SELECT key, fields, answer, position
+SELECT client, key, fields, answer, position
   FROM ledger.answers
- WHERE client = %(client)s AND key = ANY(%(keys)s)
+  JOIN wanted USING (client, key)
  ORDER BY position NULLS FIRST
 """  # noqa: S608 - the interval is a constant
 _LOAD = """
@@ -122,13 +125,16 @@ class PostgresSession:
     def head(self) -> int:
         return self._head
 
-    def recall(self, client: str, keys: Sequence[str]) -> dict[str, Remembered]:
-        parameters = {"client": client, "keys": list(keys)}
+    def recall(self, keys: Sequence[ClientKey]) -> dict[ClientKey, Remembered]:
+        parameters = {
+            "clients": [client for client, _ in keys],
+            "keys": [key for _, key in keys],
+        }
         # An answer comes after an old refusal of the same key, and holds.
         rows = self._cursor.execute(_RECALL, parameters, prepare=True)
         return {
-            key: Remembered(client, key, fields, answer, position)
-            for key, fields, answer, position in rows
+            (client, key): Remembered(client, key, fields, answer, position)
+            for client, key, fields, answer, position in rows
         }
 
     def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:

@@ -15,6 +15,10 @@ from eventsourcing.persistence import StoredEvent
 REFUSALS_ARE_KEPT = "30 days"
 
 
+ClientKey = tuple[str, str]
+"""A client's name and a key of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """A command's answer, to be given again to the same key with the same content.
@@ -50,8 +54,8 @@ class Session(Protocol):
         """The position of the latest event."""
         ...
 
-    def recall(self, client: str, keys: Sequence[str]) -> dict[str, Remembered]:
-        """The answers that a client's keys were given."""
+    def recall(self, keys: Sequence[ClientKey]) -> dict[ClientKey, Remembered]:
+        """The answers that clients' keys were given."""
         ...
 
     def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:

@@ -166,9 +166,10 @@ def test_what_stands_beside_the_events_is_stored_with_them_or_not_at_all(
         recorder.insert_events(events("a", 1), beside=Beside([lost], {"T": seed}))
 
     with recorder.writing() as session:
-        assert session.recall("cli", ["k", "r", "lost"]) == {"k": answer, "r": refusal}
-        assert list(session.recall("cli", ["k"])["k"].answer) == ["b", "a"]
-        assert session.recall("somebody else", ["k"]) == {}
+        wanted = [("cli", "k"), ("cli", "r"), ("cli", "lost"), ("somebody else", "k")]
+        found = session.recall(wanted)
+        assert found == {("cli", "k"): answer, ("cli", "r"): refusal}
+        assert list(found["cli", "k"].answer) == ["b", "a"]
         assert session.seed("S") == seed
         session.append([], Beside([], {"S": None}))
     with database.connect() as connection:
@@ -189,7 +190,7 @@ def test_a_refusal_is_forgotten_after_thirty_days_and_an_answer_never(
             )
 
     with recorder.writing() as session:
-        assert session.recall("cli", ["k", "r"]) == {"k": answer}
+        assert session.recall([("cli", "k"), ("cli", "r")]) == {("cli", "k"): answer}
 
 
 def test_an_answer_holds_over_an_older_refusal_of_its_key(recorder: LedgerRecorder) -> None:
@@ -199,7 +200,7 @@ def test_an_answer_holds_over_an_older_refusal_of_its_key(recorder: LedgerRecord
     recorder.insert_events(events("a", 1), beside=Beside([answer]))
 
     with recorder.writing() as session:
-        assert session.recall("cli", ["k"]) == {"k": answer}
+        assert session.recall([("cli", "k")]) == {("cli", "k"): answer}
 
 
 @pytest.mark.tampers

@@ -1,0 +1,139 @@
+"""Group commit: many callers, few transactions, each its own answers."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+
+from infrastructure.casino import Casino
+from infrastructure.commands import handlers
+from infrastructure.commands.contract import Deposit, read_command
+from infrastructure.commands.execution import Client, execute
+from infrastructure.commands.group_commit import GroupCommit
+from infrastructure.store.connection import Database
+
+CALLERS, COMMANDS_EACH = 16, 20
+
+
+@pytest.fixture
+def casino(database: Database):
+    with Casino(
+        {"PERSISTENCE_MODULE": "infrastructure.store.factory", "PUNTO_CONNINFO": database.conninfo}
+    ) as casino:
+        yield casino
+
+
+def read(**command: Any):
+    return read_command(json.dumps(command).encode())
+
+
+def opening(account_id: str):
+    return read(command="open_account", key=account_id, account_id=account_id, currency="USD")
+
+
+def deposit(account_id: str, key: str, amount_minor: int = 1):
+    return read(command="deposit", key=key, account_id=account_id, amount_minor=amount_minor)
+
+
+def transactions(database: Database) -> int:
+    with psycopg.connect(database.conninfo) as connection:
+        (count,) = connection.execute(
+            "SELECT count(DISTINCT xmin::text) FROM ledger.stored_events"
+        ).fetchone()
+    return count
+
+
+def test_callers_share_transactions_and_each_gets_its_own_answers(casino, database):
+    together = GroupCommit(casino)
+    together.execute([opening(f"a{n}") for n in range(CALLERS)], client=Client("cage"))
+
+    def call(caller: int) -> list[dict[str, Any]]:
+        client = Client(f"client{caller}")
+        return [
+            together.execute([deposit(f"a{caller}", f"k{n}")], client=client)[0]
+            for n in range(COMMANDS_EACH)
+        ]
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        answers = list(pool.map(call, range(CALLERS)))
+
+    for caller, own in enumerate(answers):
+        assert [answer["key"] for answer in own] == [f"k{n}" for n in range(COMMANDS_EACH)]
+        assert own[-1]["result"]["account_id"] == f"a{caller}"
+        assert own[-1]["result"]["available_minor"] == COMMANDS_EACH
+    positions = sorted(answer["position"] for own in answers for answer in own)
+    assert positions == list(range(CALLERS + 1, CALLERS + 1 + CALLERS * COMMANDS_EACH))
+    assert transactions(database) < CALLERS * COMMANDS_EACH / 2
+
+
+def test_a_refused_command_of_one_caller_fails_no_other(casino):
+    together = GroupCommit(casino)
+    together.execute([opening("a")], client=Client("cage"))
+
+    def call(caller: int) -> dict[str, Any]:
+        account_id = "a" if caller % 2 else "nobody"
+        return together.execute([deposit(account_id, f"k{caller}")], client=Client("cli"))[0]
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        answers = list(pool.map(call, range(CALLERS)))
+
+    assert [answer["ok"] for answer in answers] == [False, True] * (CALLERS // 2)
+    assert {answer["error"]["code"] for answer in answers[::2]} == {"unknown_account"}
+
+
+def test_what_one_caller_breaks_fails_that_one_alone(casino, monkeypatch):
+    together = GroupCommit(casino)
+    together.execute([opening("a")], client=Client("cage"))
+    started = threading.Barrier(CALLERS)
+
+    def breaking(book, command, stamp):
+        if command.amount_minor == 13:
+            raise AssertionError("a bug")
+        return handlers.deposit(book, command, stamp)
+
+    monkeypatch.setitem(handlers.HANDLERS, Deposit, breaking)
+
+    def call(caller: int) -> Any:
+        started.wait()
+        try:
+            amount_minor = 13 if caller == 5 else 1
+            command = deposit("a", f"k{caller}", amount_minor)
+            return together.execute([command], client=Client("cli"))[0]["ok"]
+        except AssertionError as bug:
+            return str(bug)
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        outcomes = list(pool.map(call, range(CALLERS)))
+
+    assert outcomes == ["a bug" if caller == 5 else True for caller in range(CALLERS)]
+    (last,) = execute(casino, [deposit("a", "last")], client=Client("cli"))
+    assert last["result"]["available_minor"] == CALLERS
+
+
+def test_a_caller_that_is_interrupted_leaves_the_others_their_turn(casino, monkeypatch):
+    together = GroupCommit(casino)
+    together.execute([opening("a")], client=Client("cage"))
+    interrupted = threading.Event()
+
+    def interrupting(book, command, stamp):
+        if not interrupted.is_set():
+            interrupted.set()
+            raise KeyboardInterrupt
+        return handlers.deposit(book, command, stamp)
+
+    monkeypatch.setitem(handlers.HANDLERS, Deposit, interrupting)
+
+    def call(caller: int) -> Any:
+        try:
+            command = deposit("a", f"k{caller}")
+            return together.execute([command], client=Client("cli"))[0]["ok"]
+        except KeyboardInterrupt:
+            return "interrupted"
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        outcomes = list(pool.map(call, range(CALLERS)))
+
+    assert sorted(map(str, outcomes)) == sorted(["interrupted", *["True"] * (CALLERS - 1)])
