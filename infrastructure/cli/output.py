@@ -53,12 +53,6 @@ def _iso(time: datetime) -> str:
     return time.isoformat().replace("+00:00", "Z")
 
 
-def print_answer(answer: Any) -> None:
-    """A line of JSON that is there at once for whoever reads the other end."""
-    print_json(answer)
-    sys.stdout.buffer.flush()
-
-
 def print_rows(
     title: str,
     columns: Sequence[tuple[str, Callable[[Any], Any]]],

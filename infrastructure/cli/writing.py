@@ -1,7 +1,8 @@
 """The commands that add to the ledger: `run`, `simulate`, `import` and `demo`."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -10,9 +11,10 @@ import typer
 from infrastructure.casino import Casino
 from infrastructure.cli.demo import demo
 from infrastructure.cli.ledger import writing
-from infrastructure.cli.output import Progress, print_answer, print_json
+from infrastructure.cli.output import Progress, print_json
 from infrastructure.commands.contract import (
     LINE_BYTES_MAX,
+    Command,
     NotACommand,
     read_command,
     read_rules,
@@ -41,6 +43,9 @@ def run(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A file of commands, or - for standard input.")
     ],
+    batch: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many commands share a transaction.")
+    ] = 1,
 ) -> None:
     """Run commands, one JSON object a line; each is answered by one JSON line, in order.
 
@@ -53,13 +58,17 @@ def run(
     """
     refused = False
     with _opened(file) as lines, writing() as casino:
-        for number, line in enumerate(_lines(lines), 1):
-            answer = _answer(casino, line, number)
-            refused |= not answer["ok"]
-            print_answer(answer)
-            if not answer["ok"] and answer["error"]["code"] == "store_unavailable":
+        numbered = enumerate(_lines(lines), 1)
+        while some := list(islice(numbered, batch)):
+            answers = _answers(casino, some)
+            for answer in answers:
+                refused |= not answer["ok"]
+                print_json(answer)
+            # Whoever reads the other end is to have them at once.
+            sys.stdout.flush()
+            if any(_found_no_store(answer) for answer in answers):
                 raise StoreUnavailable(
-                    f"Stopped at line {number}, for the store is away: run the same file again"
+                    f"Stopped at line {some[0][0]}, for the store is away: run the same file again"
                 )
     raise typer.Exit(REFUSALS if refused else 0)
 
@@ -79,17 +88,23 @@ def _lines(source: BinaryIO) -> Iterator[bytes]:
         yield line.rstrip(b"\r\n")
 
 
-def _answer(casino: Casino, line: bytes, number: int) -> Answer:
-    try:
-        command = read_command(line)
-    except NotACommand as refusal:
-        return {
-            "key": refusal.key,
-            "ok": False,
-            "replayed": False,
-            "error": {**error_of(refusal), "line": number},
-        }
-    return execute(casino, [command], client=Client("cli"))[0]
+def _answers(casino: Casino, numbered: Sequence[tuple[int, bytes]]) -> list[Answer]:
+    """The answers to some lines, in order; those that can be read share a transaction."""
+    answers: list[Answer | None] = []
+    commands: list[Command] = []
+    for number, line in numbered:
+        try:
+            commands.append(read_command(line))
+            answers.append(None)
+        except NotACommand as refusal:
+            error = {**error_of(refusal), "line": number}
+            answers.append({"key": refusal.key, "ok": False, "replayed": False, "error": error})
+    executed = iter(execute(casino, commands, client=Client("cli")) if commands else ())
+    return [next(executed) if answer is None else answer for answer in answers]
+
+
+def _found_no_store(answer: Answer) -> bool:
+    return not answer["ok"] and answer["error"]["code"] == "store_unavailable"
 
 
 def simulate_shoes(

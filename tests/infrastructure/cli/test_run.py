@@ -7,6 +7,7 @@ from collections import defaultdict
 import pytest
 
 from infrastructure.commands.contract import LINE_BYTES_MAX
+from tests.infrastructure.cli.conftest import as_file
 
 OPEN = {"command": "open_account", "key": "a", "account_id": "ann", "currency": "USD"}
 DEPOSIT = {"command": "deposit", "key": "d", "account_id": "ann", "amount_minor": 100}
@@ -254,3 +255,18 @@ def test_a_database_that_does_not_answer_is_refused_in_one_line(punto, tmp_path)
         refusal = punto(*arguments, url=nowhere).refusal()
         assert refusal.startswith("No connection to the database: ")
         assert "sesame" not in refusal
+
+
+@pytest.mark.parametrize("batch", ["2", "7", "1000"])
+def test_commands_that_share_transactions_are_answered_as_they_are_alone(
+    punto, make_url, evening, stored_events, batch
+):
+    lines = as_file(evening).splitlines()
+    lines.insert(5, b"not JSON")
+    lines.insert(9, b'{"command":"deposit","key":"of nobody"}')
+    alone = punto("run", "-", stdin=b"\n".join(lines))
+    elsewhere = make_url()
+    together = punto("run", "-", "--batch", batch, stdin=b"\n".join(lines), url=elsewhere)
+
+    assert (together.code, together.out) == (alone.code, alone.out)
+    assert stored_events(elsewhere) == stored_events(punto.url)
