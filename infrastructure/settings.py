@@ -1,6 +1,4 @@
-"""
-What the environment says, read and validated once.
-"""
+"""What the environment says, read and validated once."""
 
 import os
 from pathlib import Path

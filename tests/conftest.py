@@ -1,6 +1,4 @@
-"""
-A real PostgreSQL for the tests: one embedded server for all workers, a fresh ledger for each test.
-"""
+"""A real PostgreSQL for the tests: one server for all workers, a fresh ledger for each test."""
 
 import os
 import shutil

@@ -1,5 +1,4 @@
-"""
-The programs of the embedded PostgreSQL, and the system account that may run them.
+"""The programs of the embedded PostgreSQL, and the system account that may run them.
 
 PostgreSQL refuses to run as root. When root works, the server runs as a system user, who must be
 able to read its programs; where the environment lies below a directory that only root may enter

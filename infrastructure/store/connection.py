@@ -1,6 +1,4 @@
-"""
-The database of the ledger: where it is, as which role we work in it, and how to connect.
-"""
+"""The database of the ledger: where it is, as which role we work in it, and how to connect."""
 
 import os
 import re

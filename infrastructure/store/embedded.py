@@ -1,5 +1,4 @@
-"""
-The embedded PostgreSQL: one server for a home directory, shared by every process that uses it.
+"""The embedded PostgreSQL: one server for a home directory, shared by every process that uses it.
 
 Who uses it is known to the kernel: each user holds a shared lock on a file, which ends with the
 process however it ends. There is no list of process ids to go stale after a `kill -9`. Whoever

@@ -1,6 +1,4 @@
-"""
-Why the store cannot be used. Each message is one line for the user.
-"""
+"""Why the store cannot be used. Each message is one line for the user."""
 
 # ruff: noqa: N818 (each is named after what is the case, and is caught as a StoreError)
 

@@ -1,5 +1,4 @@
-"""
-How the eventsourcing library gets at our database: its datastore and its factory, by our rules.
+"""How the eventsourcing library gets at our database: its datastore and its factory, by our rules.
 
 The module of the library is imported whole, for the library looks for exactly one factory class in
 the module that PERSISTENCE_MODULE names.

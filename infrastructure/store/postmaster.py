@@ -1,5 +1,4 @@
-"""
-One PostgreSQL server process on one data directory: made, started, waited for, stopped.
+"""One PostgreSQL server process on one data directory: made, started, waited for, stopped.
 
 The caller holds a lock, so that only one process at a time works here.
 

@@ -1,6 +1,4 @@
-"""
-The schema of the ledger: its numbered migrations, its version, and whether its guard stands.
-"""
+"""The schema of the ledger: its numbered migrations, its version, and whether its guard stands."""
 
 import re
 from importlib.resources import files

@@ -1,6 +1,4 @@
-"""
-The settings: what they take from the environment and what they refuse.
-"""
+"""The settings: what they take from the environment and what they refuse."""
 
 from pathlib import Path
 

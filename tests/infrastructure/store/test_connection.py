@@ -1,6 +1,4 @@
-"""
-Opening the database: as which role we work, what is refused, and that no password is shown.
-"""
+"""Opening the database: as which role we work, what is refused, and that no password is shown."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

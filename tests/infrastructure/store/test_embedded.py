@@ -1,6 +1,4 @@
-"""
-The embedded server: started once, shared, stopped by the last living user, and hard to lose.
-"""
+"""The embedded server: started once, shared, stopped by the last living user, and hard to lose."""
 
 import os
 import shutil

@@ -1,6 +1,4 @@
-"""
-The schema: who may do what, that the history cannot be changed, and that it is seen when it could.
-"""
+"""The schema: who may do what, and that the history cannot be changed unseen."""
 
 import threading
 from collections.abc import Callable, Iterator
