@@ -94,6 +94,19 @@ class Recorded(NamedTuple):
     event: DomainEvent
 
 
+class Unreadable(NamedTuple):
+    """A stored event that no model reads, and why."""
+
+    position: int
+    stream: str
+    version: int
+    why: str
+
+
+Entry = Recorded | Unreadable
+"""What stands at a position of the ledger."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """Who does a command, when, and under which idempotency key."""

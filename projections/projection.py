@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Row = TypeVar("Row", bound="DataclassInstance")
+Read = TypeVar("Read")
 
 
 class ProjectionError(Exception):
@@ -32,6 +33,7 @@ class ProjectionFailed(ProjectionError):  # noqa: N818 - it says what happened, 
         super().__init__(f"projection {name} cannot fold position {position}: {reason}")
         self.name = name
         self.position = position
+        self.reason = reason
 
 
 class Projection(ABC):
@@ -126,6 +128,11 @@ def reading(connection: Connection[Any], row_type: type[Row]) -> Cursor[Row]:
     """A cursor whose rows are a dataclass, with amounts as int and times in UTC."""
     cursor = connection.cursor(binary=True, row_factory=class_row(row_type))
     cursor.adapters.register_loader("numeric", _WholeNumberLoader)
+    return utc(cursor)
+
+
+def utc(cursor: Cursor[Read]) -> Cursor[Read]:
+    """A binary cursor that reads times in UTC."""
     cursor.adapters.register_loader("timestamptz", _UtcLoader)
     return cursor
 

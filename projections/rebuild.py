@@ -6,21 +6,23 @@ that was killed leaves nothing in use; the next one clears it away.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg import Connection
 from psycopg.errors import DeadlockDetected, DependentObjectsStillExist, LockNotAvailable
-from psycopg.rows import scalar_row
+from psycopg.rows import scalar_row, tuple_row
 from psycopg.sql import SQL, Identifier
 
+from projections import parking
 from projections.projection import Projection, ProjectionError
 from projections.tracking import (
     REBUILD_LOCK,
     Progress,
     Source,
+    ahead,
     ensure,
-    fold,
     lock,
+    must_be_of_our_version,
     read,
     tracked,
     use_schema,
@@ -53,6 +55,24 @@ _TRACK = """
        SET version = %(version)s, position = %(position)s, updated_at = clock_timestamp()
      WHERE name = %(name)s
 """
+# The same row twice counts twice.
+_COMPARE = """
+    SELECT (SELECT count(*) FROM (
+               SELECT {columns} FROM {live} EXCEPT ALL SELECT {columns} FROM {rebuilt}
+           ) AS only_live),
+           (SELECT count(*) FROM (
+               SELECT {columns} FROM {rebuilt} EXCEPT ALL SELECT {columns} FROM {live}
+           ) AS only_rebuilt)
+"""
+
+
+class Difference(NamedTuple):
+    """How many rows of a read model's table are not in its rebuilt one, and the other way round."""
+
+    name: str
+    table: str
+    only_live: int
+    only_rebuilt: int
 
 
 def rebuild(
@@ -67,6 +87,33 @@ def rebuild(
     ensure(connection, projections)
     with _one_at_a_time(connection):
         _rebuild(connection, source, projections, progress, events_per_page)
+
+
+def check(
+    connection: Connection[Any],
+    source: Source,
+    projections: Sequence[Projection],
+    *,
+    progress: Progress | None,
+    events_per_page: int,
+) -> list[Difference]:
+    """Builds these read models beside the live ones, and says where those differ from them."""
+    ensure(connection, projections)
+    chosen = {projection.name for projection in projections}
+    with _one_at_a_time(connection), _beside(connection, projections):
+        position = 0
+        while True:
+            live = min(row.position for row in tracked(connection) if row.name in chosen)
+            if live - position < events_per_page:
+                # The rest is folded while nobody else can go on.
+                return _compare(connection, source, projections, position, events_per_page)
+            with connection.transaction():
+                use_schema(connection, "projection_rebuild")
+                position = _fold_to(
+                    connection, source, projections, position, position + events_per_page
+                )
+            if progress is not None:
+                progress(position)
 
 
 def rebuild_outdated(
@@ -110,12 +157,7 @@ def _rebuild(
     progress: Progress | None,
     events_per_page: int,
 ) -> None:
-    _clear(connection)
-    try:
-        with connection.transaction():
-            use_schema(connection, "projection_rebuild")
-            for projection in projections:
-                connection.execute(projection.ddl, prepare=False)
+    with _beside(connection, projections):
         position = 0
         while True:
             position = _build(connection, source, projections, position, progress, events_per_page)
@@ -124,6 +166,19 @@ def _rebuild(
             except (LockNotAvailable, DeadlockDetected):
                 continue
             return
+
+
+@contextmanager
+def _beside(connection: Connection[Any], projections: Sequence[Projection]) -> Iterator[None]:
+    """Makes empty tables to build in, and drops at the end what was not swapped in."""
+    _clear(connection)
+    try:
+        with connection.transaction():
+            use_schema(connection, "projection_rebuild")
+            connection.execute(parking.DDL)
+            for projection in projections:
+                connection.execute(projection.ddl, prepare=False)
+        yield
     finally:
         if not connection.closed:
             _clear(connection)
@@ -144,7 +199,7 @@ def _build(
             events = read(source, position, events_per_page)
             if events:
                 use_schema(connection, "projection_rebuild")
-                fold(connection, projections, events)
+                parking.fold(connection, projections, events)
         position += len(events)
         is_at_head = len(events) < events_per_page
         if progress is not None:
@@ -169,15 +224,72 @@ def _swap(
         connection.execute(f"SET LOCAL lock_timeout TO '{SWAP_LOCK_TIMEOUT}'")
         lock(connection, projections)
         while events := read(source, position, events_per_page):
-            fold(connection, projections, events)
+            parking.fold(connection, projections, events)
             position += len(events)
             if len(events) < events_per_page:
                 break
         for projection in projections:
             for table in projection.tables:
                 _replace(connection, table)
+            parking.replace_by_rebuilt(connection, projection)
             row = {"name": projection.name, "version": projection.version, "position": position}
             connection.execute(_TRACK, row)
+
+
+def _compare(
+    connection: Connection[Any],
+    source: Source,
+    projections: Sequence[Projection],
+    after: int,
+    events_per_page: int,
+) -> list[Difference]:
+    """Brings each to the position of its live one, which the lock holds there, and compares."""
+    differences = []
+    with connection.transaction():
+        use_schema(connection, "projection_rebuild")
+        locked = lock(connection, projections)
+        must_be_of_our_version(projections, locked)
+        positions = {row.name: row.position for row in locked}
+        for projection in projections:
+            position, live = after, positions[projection.name]
+            while position < live:
+                page_end = min(position + events_per_page, live)
+                position = _fold_to(connection, source, [projection], position, page_end)
+            differences += [
+                _difference(connection, projection.name, table)
+                for table in (*projection.tables, "parked")
+            ]
+    return [each for each in differences if each.only_live or each.only_rebuilt]
+
+
+def _fold_to(
+    connection: Connection[Any],
+    source: Source,
+    projections: Sequence[Projection],
+    after: int,
+    position: int,
+) -> int:
+    events = read(source, after, position - after)
+    if len(events) < position - after:
+        raise ahead(position)
+    parking.fold(connection, projections, events)
+    return position
+
+
+def _difference(connection: Connection[Any], name: str, table: str) -> Difference:
+    live, rebuilt = (SQL("{}").format(Identifier(schema, table)) for schema in _SCHEMAS)
+    columns = SQL("*")
+    if table == "parked":
+        # When something was parked is no difference, nor is how the reason is put.
+        of_name = SQL("(SELECT position FROM {} WHERE name = {}) AS parked")
+        live, rebuilt = (
+            of_name.format(Identifier(schema, table), Literal(name)) for schema in _SCHEMAS
+        )
+    query = SQL(_COMPARE).format(columns=columns, live=live, rebuilt=rebuilt)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        counts = cursor.execute(query).fetchone()
+    assert counts is not None
+    return Difference(name, table, *counts)
 
 
 def _replace(connection: Connection[Any], table: str) -> None:

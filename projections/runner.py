@@ -6,14 +6,15 @@ from typing import Any
 from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
+from projections import parking, tracking
 from projections import rebuild as rebuilding
-from projections import tracking
 from projections.balances import Balances
-from projections.projection import Projection, ProjectionError, ProjectionFailed
+from projections.projection import Projection, ProjectionError
+from projections.rebuild import Difference
 from projections.rounds import Rounds
 from projections.shoes import Shoes
 from projections.tables import Tables
-from projections.tracking import EVENTS_PER_PAGE, Progress, Source, Tracked
+from projections.tracking import EVENTS_PER_PAGE, Progress, Source
 
 ALL: tuple[Projection, ...] = (Balances(), Rounds(), Shoes(), Tables())
 
@@ -40,32 +41,22 @@ def catch_up(
 
     With `until`, it stops when that position is reached, where a writer might
     otherwise always be a page ahead. Read models that are missing are made, and
-    those of an older version are rebuilt first. One that cannot fold an event
-    raises ProjectionFailed after the others have caught up.
+    those of an older version are rebuilt first. What one cannot fold is parked,
+    together with all that follows in the same stream, and everything else goes on.
     """
     _must_be_free(connection)
     tracking.ensure(connection, projections)
     rebuilding.rebuild_outdated(
         connection, source, projections, progress=progress, events_per_page=events_per_page
     )
-    going = list(projections)
-    failures: list[ProjectionFailed] = []
     events_read = 0
-    while going:
-        try:
-            position, count, is_at_head = _fold_page(connection, source, going, events_per_page)
-        except ProjectionFailed as failure:
-            failures.append(failure)
-            going = [projection for projection in going if projection.name != failure.name]
-            continue
+    while True:
+        position, count, is_at_head = _fold_page(connection, source, projections, events_per_page)
         events_read += count
         if progress is not None:
             progress(position)
         if is_at_head or (until is not None and position >= until):
-            break
-    if failures:
-        raise failures[0]
-    return events_read
+            return events_read
 
 
 def follow(
@@ -105,14 +96,63 @@ def rebuild(
 ) -> None:
     """Builds read models anew from the events, all or those named, while the old ones answer."""
     _must_be_free(connection)
-    known = {projection.name: projection for projection in projections}
-    for name in names or ():
-        if name not in known:
-            raise ProjectionError(f"there is no projection {name}, only {', '.join(sorted(known))}")
-    chosen = [projection for name, projection in known.items() if not names or name in names]
+    chosen = _chosen(projections, names)
     rebuilding.rebuild(
         connection, source, chosen, progress=progress, events_per_page=events_per_page
     )
+
+
+def check(
+    connection: Connection[Any],
+    source: Source,
+    names: Collection[str] | None = None,
+    *,
+    projections: Sequence[Projection] = ALL,
+    progress: Progress | None = None,
+    events_per_page: int = EVENTS_PER_PAGE,
+) -> list[Difference]:
+    """Builds read models beside the live ones, all or those named, and says where they differ.
+
+    They are compared as of the position of the live ones, which stay as they are.
+    """
+    _must_be_free(connection)
+    chosen = _chosen(projections, names)
+    return rebuilding.check(
+        connection, source, chosen, progress=progress, events_per_page=events_per_page
+    )
+
+
+def retry(
+    connection: Connection[Any],
+    source: Source,
+    *,
+    projections: Sequence[Projection] = ALL,
+    events_per_page: int = EVENTS_PER_PAGE,
+) -> int:
+    """Folds parked events again, by position, and returns how many are parked no longer.
+
+    One whose stream has an earlier one that still cannot be folded stays parked.
+    That others of the same row were folded meanwhile makes no difference: where
+    a row is made of several streams, their events change different parts of it
+    or are counted.
+    """
+    _must_be_free(connection)
+    tracking.ensure(connection, projections)
+    count = 0
+    for projection in projections:
+        with connection.transaction():
+            tracking.use_schema(connection, "projection")
+            tracking.must_be_of_our_version([projection], tracking.lock(connection, [projection]))
+            positions = parking.positions(connection, projection)
+            first: dict[str, int] = {}
+            for start in range(0, len(positions), events_per_page):
+                entries = [
+                    entry
+                    for position in positions[start : start + events_per_page]
+                    for entry in tracking.read(source, position - 1, 1)
+                ]
+                count += parking.fold_parked(connection, projection, entries, first)
+    return count
 
 
 def positions(connection: Connection[Any]) -> list[tuple[str, int]]:
@@ -134,7 +174,7 @@ def _fold_page(
     with connection.transaction():
         tracking.use_schema(connection, "projection")
         locked = tracking.lock(connection, projections)
-        _must_be_of_our_version(projections, locked)
+        tracking.must_be_of_our_version(projections, locked)
         after = min(row.position for row in locked)
         others = [row.position for row in locked if row.position > after]
         behind = {row.name for row in locked if row.position == after}
@@ -144,18 +184,17 @@ def _fold_page(
         position = after + len(events)
         if events:
             group = [projection for projection in projections if projection.name in behind]
-            tracking.fold(connection, group, events)
+            parking.fold(connection, group, events)
             tracking.advance(connection, group, position)
         return position, len(events), len(events) < limit
 
 
-def _must_be_of_our_version(projections: Sequence[Projection], locked: Sequence[Tracked]) -> None:
-    versions = {row.name: row.version for row in locked}
-    for projection in projections:
-        if versions.get(projection.name) != projection.version:
-            raise ProjectionError(
-                f"projection {projection.name} was rebuilt by another version of this program"
-            )
+def _chosen(projections: Sequence[Projection], names: Collection[str] | None) -> list[Projection]:
+    known = {projection.name: projection for projection in projections}
+    for name in names or ():
+        if name not in known:
+            raise ProjectionError(f"there is no projection {name}, only {', '.join(sorted(known))}")
+    return [projection for name, projection in known.items() if not names or name in names]
 
 
 def _must_be_free(connection: Connection[Any]) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from psycopg import Connection
-from psycopg.errors import DataError, IntegrityError
 from psycopg.rows import class_row, scalar_row, tuple_row
 
-from domain.event import Recorded
-from projections.projection import Projection, ProjectionError, ProjectionFailed, writing
+from domain.event import Entry
+from projections import parking
+from projections.projection import Projection, ProjectionError
 
-Source = Callable[[int, int], Sequence[Recorded]]
+Source = Callable[[int, int], Sequence[Entry]]
 """`source(after, limit)`: the next events after a position; fewer than `limit` only at the head."""
 
 Progress = Callable[[int], None]
@@ -31,6 +31,10 @@ _TRACKING = """
     )
 """
 _EXISTS = "SELECT to_regclass('projection.tracking') IS NOT NULL"
+_ALL_EXIST = """
+    SELECT to_regclass('projection.tracking') IS NOT NULL
+       AND to_regclass('projection.parked') IS NOT NULL
+"""
 _READ = "SELECT name, version, position FROM projection.tracking ORDER BY name"
 _ADD = """
     INSERT INTO projection.tracking (name, version, position)
@@ -93,20 +97,24 @@ def advance(connection: Connection[Any], projections: Iterable[Projection], posi
 
 def ensure(connection: Connection[Any], projections: Sequence[Projection]) -> None:
     """Makes the tables of read models that have none, to be filled from the first event on."""
-    names = {row.name for row in tracked(connection)}
-    if all(projection.name in names for projection in projections):
-        return
+    with connection.cursor(row_factory=scalar_row) as exist:
+        if exist.execute(_ALL_EXIST).fetchone():
+            names = {row.name for row in tracked(connection)}
+            if all(projection.name in names for projection in projections):
+                return
     with connection.transaction():
         # IF NOT EXISTS is no help against another process that is just making the same table.
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [ENSURE_LOCK])
         connection.execute(_TRACKING)
         use_schema(connection, "projection")
+        connection.execute(parking.DDL)
         for projection in projections:
             row = {"name": projection.name, "version": projection.version}
             with connection.cursor(row_factory=tuple_row) as cursor:
                 is_new = cursor.execute(_ADD, row).fetchone() is not None
             if is_new:
                 # Rows of unknown position would be folded twice.
+                parking.forget(connection, projection)
                 for table in projection.tables:
                     connection.execute(f"DROP TABLE IF EXISTS {table}")
                 connection.execute(projection.ddl, prepare=False)
@@ -117,14 +125,11 @@ def use_schema(connection: Connection[Any], schema: str) -> None:
     connection.execute(_USE_SCHEMA, {"search_path": f"{schema}, pg_temp"})
 
 
-def read(source: Source, after: int, limit: int) -> Sequence[Recorded]:
+def read(source: Source, after: int, limit: int) -> Sequence[Entry]:
     """The next page of events; refuses one that does not follow the position without a gap."""
     events = source(after, limit)
     if not events and after and not source(after - 1, 1):
-        raise ProjectionError(
-            f"the projections stand at position {after}, where the ledger has not come to:"
-            " run `punto rebuild`"
-        )
+        raise ahead(after)
     if events and (events[0].position, events[-1].position) != (after + 1, after + len(events)):
         raise ProjectionError(
             f"the events after position {after} are not numbered without gaps: run `punto audit`"
@@ -132,17 +137,19 @@ def read(source: Source, after: int, limit: int) -> Sequence[Recorded]:
     return events
 
 
-def fold(
-    connection: Connection[Any], projections: Iterable[Projection], events: Sequence[Recorded]
-) -> None:
-    """Folds a page into the tables of the schema in use; raises ProjectionFailed."""
-    cursor = writing(connection)
+def ahead(position: int) -> ProjectionError:
+    """What is said of read models that hold more than the ledger does."""
+    return ProjectionError(
+        f"the projections stand at position {position}, where the ledger has not come to:"
+        " run `punto rebuild`"
+    )
+
+
+def must_be_of_our_version(projections: Iterable[Projection], locked: Sequence[Tracked]) -> None:
+    """Refuses read models that another version of their logic has folded."""
+    versions = {row.name: row.version for row in locked}
     for projection in projections:
-        wanted = [recorded for recorded in events if recorded.event.TOPIC in projection.topics]
-        if not wanted:
-            continue
-        try:
-            projection.fold(cursor, wanted)
-        except (DataError, IntegrityError) as error:
-            reason = f"or another one up to {wanted[-1].position}: {error.diag.message_primary}"
-            raise ProjectionFailed(projection.name, wanted[0].position, reason) from error
+        if versions.get(projection.name) != projection.version:
+            raise ProjectionError(
+                f"projection {projection.name} was rebuilt by another version of this program"
+            )

@@ -1,15 +1,17 @@
 """Reads the log in the order of its positions, a page at a time."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from eventsourcing.persistence import JSONTranscoder, MapperDeserialisationError, Notification
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-from domain.event import Recorded
+from domain.event import Entry, Recorded, Unreadable
 from domain.round import RoundEvent, RoundOpened
 from infrastructure.store.mapper import PydanticMapper
+
+__all__ = ["PAGE_SIZE", "Entry", "LogReader", "Unreadable"]
 
 PAGE_SIZE = 5_000
 
@@ -37,18 +39,6 @@ SELECT notification_id, originator_id, originator_version, topic, state
 _HEAD = "SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events"
 
 
-class Unreadable(NamedTuple):
-    """A stored event that no model reads, and why."""
-
-    position: int
-    stream: str
-    version: int
-    why: str
-
-
-Entry = Recorded | Unreadable
-
-
 class LogReader:
     """Reads stored events on a connection of its own."""
 
@@ -62,17 +52,15 @@ class LogReader:
         assert row is not None
         return int(row[0])
 
-    def page(self, after: int, limit: int = PAGE_SIZE) -> Sequence[Recorded]:
-        """The next events after a position; raises MapperDeserialisationError on a broken one."""
-        return [
-            Recorded(row.id, self._mapper.to_domain_event(row)) for row in self._rows(after, limit)
-        ]
+    def page(self, after: int, limit: int = PAGE_SIZE) -> Sequence[Entry]:
+        """The next events after a position, broken ones in their place."""
+        return [self._read(row) for row in self._rows(after, limit)]
 
-    def pages(self, after: int = 0) -> Iterator[list[Entry]]:
+    def pages(self, after: int = 0) -> Iterator[Sequence[Entry]]:
         """All events after a position, broken ones in their place."""
-        while rows := self._rows(after, PAGE_SIZE):
-            yield [self._read(row) for row in rows]
-            after = rows[-1].id
+        while page := self.page(after):
+            yield page
+            after = page[-1].position
 
     def naming_round(self, round_id: str) -> list[Entry]:
         """A round's stream, its shoe's and table's, and every other event that names it."""

