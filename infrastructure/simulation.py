@@ -111,7 +111,7 @@ def simulate(
     if seats > SEATS_MAX:
         raise Refused("invalid_command", f"a table has at most {SEATS_MAX} seats", field="seats")
     assert min(tables, shoes, seats, seed) >= 0
-    play = _Play(
+    play = Play(
         seed,
         tables=tables,
         shoes=shoes,
@@ -147,7 +147,7 @@ def _batches(
         yield taken
 
 
-class _Play:
+class Play:
     """The commands of one simulation, in order."""
 
     def __init__(
