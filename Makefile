@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench lock clean
+.PHONY: demo test check chaos bench lock clean
 
 demo: .venv/ready
 	$(BIN)/punto demo
@@ -15,6 +15,10 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=term
+
+# Writers killed a hundred times, PostgreSQL twenty times, 100,000 events by eight writers.
+chaos: .venv/ready
+	PUNTO_CHAOS=20 $(BIN)/pytest tests/chaos -n 2
 
 bench: .venv/ready
 	$(BIN)/python scripts/bench.py

@@ -1,0 +1,22 @@
+"""A ledger to be disturbed, and the dice that say when; a failure shows their seed."""
+
+import secrets
+from random import Random
+
+import pytest
+
+from infrastructure.store.embedded import EmbeddedServer
+from infrastructure.store.schema import LEDGER_ROLE
+
+
+@pytest.fixture
+def url(server: EmbeddedServer, database_name: str) -> str:
+    """A fresh ledger on the server of the test run."""
+    return server.url(user=LEDGER_ROLE, database=database_name)
+
+
+@pytest.fixture
+def random() -> Random:
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")
+    return Random(seed)

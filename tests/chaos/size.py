@@ -1,0 +1,17 @@
+"""How much is done to the store: little, or `PUNTO_CHAOS` times as much."""
+
+import os
+
+# Read once, at the import: the tests themselves run without any PUNTO_ variable.
+TIMES = int(os.environ.get("PUNTO_CHAOS", "1"))
+
+WRITER_KILLS = 5 * TIMES
+SERVER_KILLS = 1 * TIMES
+BACKEND_KILLS = 10 * TIMES
+EVENTS_READ = 5_000 * TIMES
+SEQUENCES = 10 * TIMES
+EMBEDDED_KILLS = 1 * TIMES
+COMMANDS_REFUSED_A_WHILE = 30 * TIMES
+
+SECONDS_MAX = 60 * TIMES
+"""How long anything may take before it counts as one that hangs."""
