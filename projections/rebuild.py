@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from psycopg import Connection
 from psycopg.errors import DeadlockDetected, DependentObjectsStillExist, LockNotAvailable
 from psycopg.rows import scalar_row, tuple_row
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier
 
 from projections import parking
 from projections.projection import Projection, ProjectionError
@@ -58,10 +58,21 @@ _TRACK = """
 # The same row twice counts twice.
 _COMPARE = """
     SELECT (SELECT count(*) FROM (
-               SELECT {columns} FROM {live} EXCEPT ALL SELECT {columns} FROM {rebuilt}
+               TABLE projection.{table} EXCEPT ALL TABLE projection_rebuild.{table}
            ) AS only_live),
            (SELECT count(*) FROM (
-               SELECT {columns} FROM {rebuilt} EXCEPT ALL SELECT {columns} FROM {live}
+               TABLE projection_rebuild.{table} EXCEPT ALL TABLE projection.{table}
+           ) AS only_rebuilt)
+"""
+# When and why something was parked makes no difference.
+_COMPARE_PARKED = """
+    SELECT (SELECT count(*) FROM (
+               SELECT position FROM projection.parked WHERE name = %(name)s
+               EXCEPT SELECT position FROM projection_rebuild.parked WHERE name = %(name)s
+           ) AS only_live),
+           (SELECT count(*) FROM (
+               SELECT position FROM projection_rebuild.parked WHERE name = %(name)s
+               EXCEPT SELECT position FROM projection.parked WHERE name = %(name)s
            ) AS only_rebuilt)
 """
 
@@ -99,6 +110,7 @@ def check(
 ) -> list[Difference]:
     """Builds these read models beside the live ones, and says where those differ from them."""
     ensure(connection, projections)
+    must_be_of_our_version(projections, tracked(connection))
     chosen = {projection.name for projection in projections}
     with _one_at_a_time(connection), _beside(connection, projections):
         position = 0
@@ -255,10 +267,10 @@ def _compare(
             while position < live:
                 page_end = min(position + events_per_page, live)
                 position = _fold_to(connection, source, [projection], position, page_end)
-            differences += [
-                _difference(connection, projection.name, table)
-                for table in (*projection.tables, "parked")
-            ]
+            for table in projection.tables:
+                query = SQL(_COMPARE).format(table=Identifier(table))
+                differences.append(_count(connection, query, projection.name, table))
+            differences.append(_count(connection, SQL(_COMPARE_PARKED), projection.name, "parked"))
     return [each for each in differences if each.only_live or each.only_rebuilt]
 
 
@@ -276,18 +288,9 @@ def _fold_to(
     return position
 
 
-def _difference(connection: Connection[Any], name: str, table: str) -> Difference:
-    live, rebuilt = (SQL("{}").format(Identifier(schema, table)) for schema in _SCHEMAS)
-    columns = SQL("*")
-    if table == "parked":
-        # When something was parked is no difference, nor is how the reason is put.
-        of_name = SQL("(SELECT position FROM {} WHERE name = {}) AS parked")
-        live, rebuilt = (
-            of_name.format(Identifier(schema, table), Literal(name)) for schema in _SCHEMAS
-        )
-    query = SQL(_COMPARE).format(columns=columns, live=live, rebuilt=rebuilt)
+def _count(connection: Connection[Any], query: Composed | SQL, name: str, table: str) -> Difference:
     with connection.cursor(row_factory=tuple_row) as cursor:
-        counts = cursor.execute(query).fetchone()
+        counts = cursor.execute(query, {"name": name}).fetchone()
     assert counts is not None
     return Difference(name, table, *counts)
 

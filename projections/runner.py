@@ -9,6 +9,8 @@ from psycopg.pq import TransactionStatus
 from projections import parking, tracking
 from projections import rebuild as rebuilding
 from projections.balances import Balances
+from projections.parking import Parked as Parked
+from projections.parking import parked as parked
 from projections.projection import Projection, ProjectionError
 from projections.rebuild import Difference
 from projections.rounds import Rounds
@@ -138,6 +140,9 @@ def retry(
     """
     _must_be_free(connection)
     tracking.ensure(connection, projections)
+    rebuilding.rebuild_outdated(
+        connection, source, projections, progress=None, events_per_page=events_per_page
+    )
     count = 0
     for projection in projections:
         with connection.transaction():

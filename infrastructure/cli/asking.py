@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from eventsourcing.persistence import MapperDeserialisationError
 from rich.text import Text
 
 from infrastructure.audit.audit import Scope
@@ -23,7 +22,7 @@ from infrastructure.cli.output import (
     print_rows,
 )
 from infrastructure.cli.replaying import print_replay, step_line
-from projections import balances, rounds, runner, shoes, tables
+from projections import balances, parking, rounds, runner, shoes, tables
 from projections.projection import ProjectionError
 
 FINDINGS = 1
@@ -371,7 +370,7 @@ def show_status(as_json: _AsJson = False) -> None:
     with asking(caught_up=False) as ledger:
         try:
             ledger.catch_up()
-        except (ProjectionError, MapperDeserialisationError) as error:
+        except ProjectionError as error:
             # What is wrong is seen in what follows, and that is why somebody asks.
             print(f"punto: {error}: `punto audit` says what is wrong", file=sys.stderr)
         document = _status(ledger)
@@ -386,6 +385,7 @@ def show_status(as_json: _AsJson = False) -> None:
             ("name", lambda line: line["name"]),
             ("position", lambda line: line["position"]),
             ("lag", lambda line: line["lag_events"]),
+            ("parked", lambda line: line["parked"]),
         ),
         document["projections"],
     )
@@ -395,6 +395,7 @@ def show_status(as_json: _AsJson = False) -> None:
 
 def _status(ledger: OpenLedger) -> dict[str, Any]:
     head = ledger.reader.head()
+    parked = parking.counts(ledger.connection)
     return {
         "database_url": ledger.database.masked_url,
         "head": head,
@@ -403,7 +404,7 @@ def _status(ledger: OpenLedger) -> dict[str, Any]:
                 "name": name,
                 "position": position,
                 "lag_events": max(head - position, 0),
-                "parked": 0,
+                "parked": parked.get(name, 0),
             }
             for name, position in runner.positions(ledger.connection)
         ],

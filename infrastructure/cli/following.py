@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 
 from domain.errors import Refused
-from domain.round import RoundSettled, RoundVoided
+from domain.event import Recorded
+from domain.round import RoundSettled, RoundState, RoundVoided
 from infrastructure.cli.ledger import OpenLedger
 from projections import rounds, runner
+
+_ENDED = (RoundState.SETTLED, RoundState.VOID)
 
 
 def follow_rounds(
@@ -26,9 +29,12 @@ def follow_rounds(
             page = ledger.reader.page(seen, folded - seen)
             seen = page[-1].position
             ended = [
-                event.originator_id.removeprefix("round:")
-                for _, event in page
-                if isinstance(event, RoundSettled | RoundVoided)
+                entry.event.originator_id.removeprefix("round:")
+                for entry in page
+                if isinstance(entry, Recorded)
+                and isinstance(entry.event, RoundSettled | RoundVoided)
             ]
             lines = rounds.rounds(ledger.connection, table=table, shoe=shoe, ids=ended)
+            # The end of a round may be parked, and what it came to is then not known.
+            lines = [line for line in lines if line.state in _ENDED]
             yield from sorted(lines, key=lambda line: ended.index(line.round_id))

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from eventsourcing.persistence import MapperDeserialisationError
 from psycopg import Connection
 
 from infrastructure.casino import Casino
@@ -12,7 +11,7 @@ from infrastructure.cli.output import Progress
 from infrastructure.settings import load_settings
 from infrastructure.store.connection import Database, open_database
 from infrastructure.store.reader import LogReader
-from projections import runner
+from projections import parking, runner
 from projections.projection import ProjectionError
 
 _HAS_STREAM = "SELECT FROM ledger.stored_events WHERE originator_id = %s LIMIT 1"
@@ -46,8 +45,23 @@ class OpenLedger:
     def catch_up(self) -> None:
         """Brings the projections up to the head, so that no answer is stale.
 
-        A role that may only read is told how far they are instead.
+        A role that may only read is told how far they are instead, and everyone
+        which events the answers leave out.
         """
+        self.bring_up_to_date()
+        self.say_what_is_parked()
+
+    def say_what_is_parked(self) -> None:
+        """Says that answers are not whole, where they are not."""
+        if count := parking.count_events(self.connection):
+            events = "1 event is" if count == 1 else f"{count} events are"
+            say(
+                f"{events} parked, and the projections hold nothing of them: `punto parked` says"
+                " which, `punto audit` what is wrong"
+            )
+
+    def bring_up_to_date(self) -> None:
+        """Brings the projections up to the head and says nothing of what is parked."""
         if not self.database.can_write:
             positions = [position for _, position in runner.positions(self.connection)]
             if not positions:
@@ -97,7 +111,7 @@ def writing() -> Iterator[Casino]:
         with database.connect() as connection:
             try:
                 OpenLedger(database, connection).catch_up()
-            except (ProjectionError, MapperDeserialisationError) as error:
+            except ProjectionError as error:
                 # What was to be stored is stored; the next question says more.
                 say(f"punto: {error}")
 

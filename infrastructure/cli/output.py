@@ -103,7 +103,18 @@ def _table(
 
 
 _AS_WIDE_AS_IT_TAKES = console.options.update(width=100_000)
-_NUMBERS = {"number", "rounds", "bets", "total", "lag", "position", "version", "stake", "win"} | {
+_NUMBERS = {
+    "number",
+    "rounds",
+    "bets",
+    "total",
+    "lag",
+    "parked",
+    "position",
+    "version",
+    "stake",
+    "win",
+} | {
     "available",
     "in play",
     "due",
@@ -114,6 +125,7 @@ _NUMBERS = {"number", "rounds", "bets", "total", "lag", "position", "version", "
     "burned",
     "transactions",
     "count",
+    "parked",
 }
 
 

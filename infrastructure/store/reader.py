@@ -1,6 +1,6 @@
 """Reads the log in the order of its positions, a page at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, cast
 
 from eventsourcing.persistence import JSONTranscoder, MapperDeserialisationError, Notification
@@ -52,11 +52,11 @@ class LogReader:
         assert row is not None
         return int(row[0])
 
-    def page(self, after: int, limit: int = PAGE_SIZE) -> Sequence[Entry]:
+    def page(self, after: int, limit: int = PAGE_SIZE) -> list[Entry]:
         """The next events after a position, broken ones in their place."""
         return [self._read(row) for row in self._rows(after, limit)]
 
-    def pages(self, after: int = 0) -> Iterator[Sequence[Entry]]:
+    def pages(self, after: int = 0) -> Iterator[list[Entry]]:
         """All events after a position, broken ones in their place."""
         while page := self.page(after):
             yield page

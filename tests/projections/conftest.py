@@ -205,7 +205,8 @@ def read_tables(database: Database):
     def read(schema: str = "projection") -> dict[str, list[dict[str, Any]]]:
         with database.connect(row_factory=dict_row) as connection:
             names = connection.execute(
-                "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'tracking'",
+                "SELECT tablename FROM pg_tables WHERE schemaname = %s"
+                " AND tablename NOT IN ('tracking', 'parked')",
                 [schema],
             ).fetchall()
             return {

@@ -9,7 +9,7 @@ import pytest
 
 from projections import balances, rounds, runner, shoes, tables
 from projections.balances import Balances
-from projections.projection import ProjectionError, ProjectionFailed
+from projections.projection import ProjectionError
 from projections.rounds import Rounds
 from projections.runner import ALL, catch_up, ensure, follow, positions
 
@@ -31,7 +31,7 @@ def expected(connection, played, read_tables):
     """The rows after everything was folded at once; there are no tables afterwards."""
     catch_up(connection, played.source)
     rows = read_tables()
-    for name in (*NAMES, "tracking"):
+    for name in (*NAMES, "tracking", "parked"):
         connection.execute(f"DROP TABLE projection.{name}")
     return rows
 
@@ -182,44 +182,6 @@ def test_a_crash_between_fold_and_commit_leaves_rows_and_position(
     assert (read_tables(), positions(connection)) == before
     catch_up(connection, played.source)
     assert positions(connection) == at(len(played.events))
-
-
-@pytest.fixture
-def poisoned(played):
-    """An event in the middle that no round is there for; returns its position."""
-    (at_fault,) = [
-        recorded
-        for recorded in played.events
-        if recorded.event.originator_id == "round:r12" and recorded.event.originator_version == 1
-    ]
-    event = at_fault.event.model_copy(update={"originator_id": "round:elsewhere"})
-    played.events[at_fault.position - 1] = at_fault._replace(event=event)
-    return at_fault.position
-
-
-def test_one_that_cannot_fold_an_event_stops_and_the_others_go_on(connection, played, poisoned):
-    with pytest.raises(ProjectionFailed) as failed:
-        catch_up(connection, played.source, events_per_page=10)
-    assert failed.value.name == "rounds"
-    assert failed.value.position > poisoned
-    assert "r12 was never opened" in str(failed.value)
-    reached = dict(positions(connection))
-    assert reached.pop("rounds") == (failed.value.position - 1) // 10 * 10
-    assert set(reached.values()) == {len(played.events)}
-
-
-def test_a_failing_page_is_not_half_written(connection, played, poisoned, read_tables):
-    with pytest.raises(ProjectionFailed):
-        catch_up(connection, played.source)
-    assert read_tables()["rounds"] == []
-
-
-def test_rows_that_the_database_refuses_name_the_projection(connection, played):
-    class Refusing(Balances):
-        upsert = "SELECT 1 / 0, %(account_id)b::text[]"
-
-    with pytest.raises(ProjectionFailed, match=r"balances cannot fold .*: division by zero"):
-        catch_up(connection, played.source, projections=(Refusing(),))
 
 
 @pytest.mark.parametrize("missing", [0, 7])

@@ -10,6 +10,7 @@ from infrastructure.cli.main import app
 COMMANDS = [
     *((name,) for name in typer.main.get_command(app).commands if name != "db"),
     ("db", "upgrade"),
+    ("parked", "retry"),
 ]
 
 
