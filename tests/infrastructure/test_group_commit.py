@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -46,7 +47,7 @@ def transactions(database: Database) -> int:
     return count
 
 
-def test_callers_share_transactions_and_each_gets_its_own_answers(casino, database):
+def test_each_caller_gets_its_own_answers(casino):
     together = GroupCommit(casino)
     together.execute([opening(f"a{n}") for n in range(CALLERS)], client=Client("cage"))
 
@@ -66,7 +67,25 @@ def test_callers_share_transactions_and_each_gets_its_own_answers(casino, databa
         assert own[-1]["result"]["available_minor"] == COMMANDS_EACH
     positions = sorted(answer["position"] for own in answers for answer in own)
     assert positions == list(range(CALLERS + 1, CALLERS + 1 + CALLERS * COMMANDS_EACH))
-    assert transactions(database) < CALLERS * COMMANDS_EACH / 2
+
+
+def test_those_that_wait_for_a_commit_share_the_next(casino, database):
+    together = GroupCommit(casino)
+    together.execute([opening("a")], client=Client("cage"))
+    with database.connect(autocommit=False) as other, ThreadPoolExecutor(CALLERS) as pool:
+        other.execute("SELECT FROM ledger.head FOR UPDATE")
+        calls = [
+            pool.submit(together.execute, [deposit("a", f"k{n}")], client=Client("cli"))
+            for n in range(CALLERS)
+        ]
+        # The first of them has its turn, and waits for the lock of the head.
+        while len(together._waiting) < CALLERS - 1:
+            time.sleep(0.01)
+        other.rollback()
+        answers = [call.result()[0] for call in calls]
+
+    assert all(answer["ok"] for answer in answers)
+    assert transactions(database) == 3
 
 
 def test_a_refused_command_of_one_caller_fails_no_other(casino):
