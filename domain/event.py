@@ -125,12 +125,20 @@ class Stamp:
             "key": self.key,
         }
 
-    def not_before(self, latest: datetime) -> None:
-        """Refuses a time that lies before the latest event of a stream."""
-        if self.at < latest:
-            raise Refused(
-                "time_out_of_bounds",
-                f"at {self.at.isoformat()} lies before the stream's latest event, "
-                f"{latest.isoformat()}",
-                field="at",
-            )
+
+class OutOfOrder(Refused):
+    """A command's time lies before the latest event of a stream that it adds to."""
+
+    def __init__(self, at: datetime, latest: datetime) -> None:
+        super().__init__(
+            "time_out_of_bounds",
+            f"at {at.isoformat()} lies before the stream's latest event, {latest.isoformat()}",
+            field="at",
+        )
+        self.latest = latest
+
+
+def check_order(at: datetime, *, latest: datetime) -> None:
+    """Refuses a time that lies before the latest event of a stream."""
+    if at < latest:
+        raise OutOfOrder(at, latest)

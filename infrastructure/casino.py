@@ -14,8 +14,7 @@ from eventsourcing.persistence import StoredEvent
 from eventsourcing.utils import Environment
 
 from domain.account import Account
-from domain.errors import Refused
-from domain.event import DomainEvent
+from domain.event import DomainEvent, check_order
 from domain.round import Round
 from domain.shoe import Shoe
 from domain.site import SITE_ID, Site
@@ -33,19 +32,6 @@ _NEW: dict[str, Callable[[str], Aggregate]] = {
     "round": Round,
     "account": Account,
 }
-
-
-class OutOfOrder(Refused):
-    """A command's time lies before the latest event of a stream that it adds to."""
-
-    def __init__(self, event: DomainEvent, latest: Aggregate) -> None:
-        super().__init__(
-            "time_out_of_bounds",
-            f"at {event.at.isoformat()} lies before the latest event of {latest.id}, "
-            f"at {latest.at.isoformat()}",
-            field="at",
-        )
-        self.latest = latest.at
 
 
 class Book:
@@ -127,8 +113,7 @@ class Book:
         """Takes events into the turn, each after the latest of its stream."""
         for event in events:
             aggregate = self._aggregate(event.originator_id)
-            if event.at < aggregate.at:
-                raise OutOfOrder(event, aggregate)
+            check_order(event.at, latest=aggregate.at)
             assert event.originator_version == aggregate.version + 1
             self._before.setdefault(aggregate.id, aggregate)
             self.aggregates[aggregate.id] = _apply(aggregate, event)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from domain.account import AccountOpened, FundsDeposited, FundsWithdrawn
-from domain.event import DomainEvent, Recorded
+from domain.event import DomainEvent, Entry, Recorded, Unreadable
 from domain.round import RoundEvent, RoundOpened
 from domain.rules import Rules
 from domain.shoe import CardsDrawn, RoundStarted, ShoeClosed, ShoeEvent, ShoeOpened
@@ -27,7 +27,6 @@ from infrastructure.audit.record import (
 from infrastructure.audit.shoes import ShoeRecord, after_closing, judge_places, judge_shoe
 from infrastructure.audit.stakes import judge_stakes
 from infrastructure.audit.wallets import Wallets
-from infrastructure.store.reader import Entry, Unreadable
 
 _ROUND_EVENTS = get_args(RoundEvent)
 _MOVEMENTS = get_args(StakeMovement)

@@ -15,6 +15,7 @@ from domain.account import (
     WinPaid,
 )
 from domain.cards import Card
+from domain.event import Unreadable
 from domain.round import (
     BetCancelled,
     BetPlaced,
@@ -29,7 +30,6 @@ from domain.round import (
     ThirdCardDrawn,
 )
 from domain.tableau import Hand
-from infrastructure.store.reader import Unreadable
 
 StakeMovement = (
     StakePlaced | StakeLost | StakeReturned | WinPaid | CommissionCharged | CommissionMarked

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from domain.cards import FACE_DOWN, TEN_VALUED, UNKNOWN, Card, burn_count, excess_cards
+from domain.event import Unreadable
 from domain.shoe import (
     CardsBurned,
     CardsDrawn,
@@ -17,7 +18,6 @@ from domain.shuffle import SCHEME, SEED_BYTES, commitment, shuffled
 from infrastructure.audit.findings import Code, Finding
 from infrastructure.audit.judgement import cards_judged_as_dealt
 from infrastructure.audit.record import RoundRecord, describe_gap, describe_unreadable
-from infrastructure.store.reader import Unreadable
 
 DECKS = (6, 8)
 """How many decks a shoe may hold."""

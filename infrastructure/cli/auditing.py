@@ -5,11 +5,11 @@ from contextlib import suppress
 
 from psycopg.errors import UndefinedTable
 
+from domain.event import Entry
 from infrastructure.audit.audit import Scope, audit
 from infrastructure.audit.findings import Report
 from infrastructure.cli.ledger import OpenLedger
 from infrastructure.cli.output import Progress
-from infrastructure.store.reader import Entry
 from infrastructure.store.schema import guard_faults
 from projections.runner import positions
 

@@ -69,10 +69,9 @@ class OpenLedger:
                     "This role may only read, and the ledger's projections are not built yet: "
                     "ask once as a role that may write"
                 )
-            print(
+            say(
                 f"This role may only read: answers are as of position {min(positions)}"
-                f" of {self.reader.head()}",
-                file=sys.stderr,
+                f" of {self.reader.head()}"
             )
             return
         head = self.reader.head()

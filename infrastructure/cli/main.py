@@ -86,7 +86,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command of `punto`; its exit code."""
-    if any(not argument.isprintable() for argument in arguments):
+    if any("\ud800" <= character <= "\udfff" for each in arguments for character in each):
         return _could_not("An argument holds a character that cannot be printed")
     try:
         return _invoke(arguments)
@@ -102,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read our output has gone, for which rich ends the program; Python
         # would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if arguments[0] == "run":
+        if arguments[:1] == ["run"]:
             # Unlike a question, whose first lines may be all that was wanted.
             return _could_not("Nobody reads the answers any more. The same command again goes on.")
         return 0

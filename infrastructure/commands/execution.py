@@ -19,9 +19,9 @@ from eventsourcing.persistence import (
 )
 
 from domain.errors import Refused
-from domain.event import Stamp
+from domain.event import OutOfOrder, Stamp
 from domain.site import check_clock
-from infrastructure.casino import Book, Casino, OutOfOrder
+from infrastructure.casino import Book, Casino
 from infrastructure.commands.contract import Command
 from infrastructure.commands.handlers import HANDLERS
 from infrastructure.store.session import ClientKey, Remembered

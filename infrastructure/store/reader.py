@@ -11,8 +11,6 @@ from domain.event import Entry, Recorded, Unreadable
 from domain.round import RoundEvent, RoundOpened
 from infrastructure.store.mapper import PydanticMapper
 
-__all__ = ["PAGE_SIZE", "Entry", "LogReader", "Unreadable"]
-
 PAGE_SIZE = 5_000
 
 _PAGE = """

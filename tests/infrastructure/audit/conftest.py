@@ -9,14 +9,13 @@ import pytest
 from domain.account import Account
 from domain.bets import BetKind
 from domain.cards import Card, parse_burned_card, parse_card
-from domain.event import DomainEvent, Recorded, Stamp
+from domain.event import DomainEvent, Entry, Recorded, Stamp, Unreadable
 from domain.round import Declared, Round, RoundOpened
 from domain.rules import STANDARD_RULES, Rules
 from domain.shoe import Shoe
 from domain.table import Table
 from infrastructure.audit.audit import Auditor, Scope
 from infrastructure.audit.findings import Report
-from infrastructure.store.reader import Entry, Unreadable
 
 AGGREGATES: dict[str, Any] = {"account": Account, "round": Round, "shoe": Shoe, "table": Table}
 

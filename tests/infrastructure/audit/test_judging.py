@@ -5,12 +5,12 @@ import pytest
 from domain.account import CommissionCharged, StakeReturned
 from domain.bets import BetKind, Result
 from domain.cards import parse_card
+from domain.event import Unreadable
 from domain.round import BetSettled, Declared
 from domain.shoe import CutCardReached
 from domain.tableau import Outcome
 from infrastructure.audit.audit import Scope
 from infrastructure.audit.findings import Code
-from infrastructure.store.reader import Unreadable
 
 
 def hand(text):

@@ -68,6 +68,12 @@ def test_an_argument_that_is_no_text_is_refused(punto):
     assert "cannot be printed" in punto("balance", "a\udcff").refusal()
 
 
+def test_an_argument_may_have_several_lines(punto):
+    rules = '{\n  "variant": "ez",\n  "decks": 6\n}'
+    assert punto("simulate", "--seats", "1", "--rules", rules).code == 0
+    assert punto("tables", "--json").document["variant"] == "ez"
+
+
 def test_a_line_with_very_many_fields_is_refused_at_once(punto):
     fields = ",".join(f'"k{number}":0' for number in range(70_000))
     started = time.monotonic()
