@@ -15,6 +15,9 @@ from eventsourcing.persistence import StoredEvent
 REFUSALS_ARE_KEPT = "30 days"
 
 
+Row = tuple[str, int, str, bytes]
+"""An event as it is stored: its stream, its version there, its topic and its state."""
+
 ClientKey = tuple[str, str]
 """A client's name and a key of its own."""
 
@@ -46,6 +49,10 @@ class Beside:
     seeds: Mapping[str, bytes | None] = field(default_factory=dict)
 
 
+class NotUpToDate(Exception):  # noqa: N818 - it says what is the case, as Refused does
+    """What an attempt rests on is not enough or no longer holds; nothing was stored."""
+
+
 class Session(Protocol):
     """One turn at the ledger's head."""
 
@@ -54,8 +61,10 @@ class Session(Protocol):
         """The position of the latest event."""
         ...
 
-    def recall(self, keys: Sequence[ClientKey]) -> dict[ClientKey, Remembered]:
-        """The answers that clients' keys were given."""
+    def recall(
+        self, keys: Sequence[ClientKey], stream_ids: Collection[str]
+    ) -> tuple[dict[ClientKey, Remembered], Sequence[StoredEvent]]:
+        """The answers that clients' keys were given, and what `load` gives, in one go."""
         ...
 
     def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:
@@ -70,8 +79,12 @@ class Session(Protocol):
         """The seed of a shuffled shoe that is open."""
         ...
 
-    def append(self, stored_events: Sequence[StoredEvent], beside: Beside) -> None:
-        """Adds events after the head, and what belongs beside them."""
+    def send(self, rows: Sequence[Row]) -> None:
+        """Adds events after the head, to be stored while the turn goes on."""
+        ...
+
+    def append(self, rows: Sequence[Row], beside: Beside) -> None:
+        """Adds the last events of the turn, and what belongs beside all of them."""
         ...
 
 
@@ -81,3 +94,20 @@ class Sessions(Protocol):
     def writing(self) -> AbstractContextManager[Session]:
         """Waits for its turn, and commits where the block ends without an exception."""
         ...
+
+    def attempting(self, head: int) -> AbstractContextManager[Session]:
+        """A session that takes no lock before it appends, on what is known as of a head.
+
+        It presumes that no key was seen and no round is there of which nothing
+        is known. Raises NotUpToDate where it has to ask, and, at the append,
+        where any of that does not hold.
+        """
+        ...
+
+
+def rows_of(stored_events: Sequence[StoredEvent]) -> list[Row]:
+    """The library's events as rows."""
+    return [
+        (str(each.originator_id), each.originator_version, each.topic, each.state)
+        for each in stored_events
+    ]
