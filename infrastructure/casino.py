@@ -10,7 +10,6 @@ from threading import Lock
 from typing import Any, cast
 
 from eventsourcing.application import Application
-from eventsourcing.persistence import StoredEvent
 from eventsourcing.utils import Environment
 
 from domain.account import Account
@@ -23,12 +22,15 @@ from infrastructure.store.mapper import EventMapper
 from infrastructure.store.session import (
     Beside,
     ClientKey,
+    Found,
+    KeptState,
     NotUpToDate,
     Remembered,
     Row,
     Session,
     Sessions,
 )
+from infrastructure.store.states import is_due, keep, restore
 
 Aggregate = Site | Table | Shoe | Round | Account
 
@@ -80,6 +82,7 @@ class Book:
         self._begun_at = 0
         self._seeds_before: dict[str, bytes | None] = {}
         self._known_seeds = known_seeds
+        self._brought_in: dict[str, Aggregate] = {}
 
     @property
     def position(self) -> int:
@@ -91,8 +94,8 @@ class Book:
     ) -> dict[ClientKey, Remembered]:
         """The answers that clients' keys were given before this turn; it fetches as well."""
         missing = self._missing(stream_ids)
-        remembered, stored_events = self._session.recall(keys, missing)
-        self._bring_in(missing, stored_events)
+        remembered, found = self._session.recall(keys, missing)
+        self._bring_in(missing, found)
         return remembered
 
     def site(self) -> Site:
@@ -156,7 +159,8 @@ class Book:
 
     def store(self) -> None:
         """Stores all that the turn has brought."""
-        self._session.append(self._rows(), Beside(self.remembered, self.seeds))
+        beside = Beside(self.remembered, self._states_due(), self.seeds)
+        self._session.append(self._rows(), beside)
         self.events = []
 
     def begin(self) -> None:
@@ -185,12 +189,27 @@ class Book:
             if stream_id not in self.aggregates and stream_id not in self._known
         }
 
-    def _bring_in(self, missing: set[str], stored_events: Sequence[StoredEvent]) -> None:
-        found: dict[str, Any] = {stream_id: _new(stream_id) for stream_id in missing}
-        for stored_event in stored_events:
-            event = self._mapper.to_domain_event(stored_event)
-            found[event.originator_id] = found[event.originator_id].apply(event)
-        self.aggregates.update(found)
+    def _bring_in(self, missing: set[str], found: Sequence[Found]) -> None:
+        aggregates: dict[str, Any] = {stream_id: _new(stream_id) for stream_id in missing}
+        for each in found:
+            if isinstance(each, KeptState):
+                aggregates[each.stream_id] = restore(each)
+            else:
+                event = self._mapper.to_domain_event(each)
+                aggregates[event.originator_id] = aggregates[event.originator_id].apply(event)
+        self._brought_in.update(aggregates)
+        self.aggregates.update(aggregates)
+
+    def _states_due(self) -> list[KeptState]:
+        return [
+            keep(aggregate)
+            for stream_id, aggregate in self.aggregates.items()
+            if isinstance(aggregate, Account)
+            and is_due(aggregate, before=self._at_first(stream_id).version)
+        ]
+
+    def _at_first(self, stream_id: str) -> Aggregate:
+        return self._known.get(stream_id) or self._brought_in[stream_id]
 
     def _look_up(self, stream_id: str) -> None:
         known = self._known.get(stream_id)

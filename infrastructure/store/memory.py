@@ -16,6 +16,7 @@ from eventsourcing.persistence import ApplicationRecorder, StoredEvent
 from infrastructure.store.session import (
     Beside,
     ClientKey,
+    Found,
     NotUpToDate,
     Remembered,
     Row,
@@ -81,7 +82,7 @@ class MemorySession:
 
     def recall(
         self, keys: Sequence[ClientKey], stream_ids: Collection[str]
-    ) -> tuple[dict[ClientKey, Remembered], Sequence[StoredEvent]]:
+    ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
         oldest = datetime.now(UTC) - _REFUSALS_ARE_KEPT
         found = {key: self._recorder.answers.get(key) for key in keys}
         remembered = {
@@ -91,7 +92,7 @@ class MemorySession:
         }
         return remembered, self.load(stream_ids)
 
-    def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:
+    def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
         return [
             event
             for stream_id in sorted(stream_ids)

@@ -23,16 +23,19 @@ from infrastructure.store.session import (
     REFUSALS_ARE_KEPT,
     Beside,
     ClientKey,
+    Found,
+    KeptState,
     NotUpToDate,
     Remembered,
     Row,
     Session,
     rows_of,
 )
+from infrastructure.store.states import STATE_LOGIC
 
 CHANGES_WORTH_NAMING = 10_000
 
-_EVENT = 3
+_OF_STREAM = 3
 
 # The binary format of COPY, numbers in network order, each value after its length in bytes.
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
@@ -49,6 +52,19 @@ BEGIN;
 SELECT FROM ledger.head FOR UPDATE;
 SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events
 """
+# A stream's events, those up to its kept state left out.
+_STREAMS = """
+unnest(%(streams)b::text[]) AS wanted (stream)
+  LEFT JOIN ledger.states AS kept ON kept.stream = wanted.stream AND kept.logic = %(logic)b::integer
+ CROSS JOIN LATERAL (
+    SELECT kept.stream, kept.version, NULL::text, kept.state
+     WHERE kept.stream IS NOT NULL
+    UNION ALL
+    SELECT originator_id, originator_version, topic, state
+      FROM ledger.stored_events
+     WHERE originator_id = wanted.stream AND originator_version > coalesce(kept.version, 0)
+ ) AS found (name, number, label, state)
+"""
 # An answer comes after an old refusal of the same key, and holds.
 _RECALL = f"""
   WITH wanted AS MATERIALIZED (
@@ -64,17 +80,11 @@ SELECT 2, client, position, key, NULL, fields, answer
   FROM ledger.answers
   JOIN wanted USING (client, key)
 UNION ALL
-SELECT 3, originator_id, originator_version, topic, state, NULL, NULL
-  FROM ledger.stored_events
- WHERE originator_id = ANY(%(streams)b::text[])
+SELECT 3, found.*, NULL, NULL
+  FROM {_STREAMS}
  ORDER BY part, number
 """  # noqa: S608 - the interval is a constant
-_LOAD = """
-SELECT originator_id, originator_version, topic, state
-  FROM ledger.stored_events
- WHERE originator_id = ANY(%s)
- ORDER BY originator_id, originator_version
-"""
+_LOAD = f"SELECT found.* FROM {_STREAMS} ORDER BY number"  # noqa: S608 - constant
 _CHANGED = """
 SELECT originator_id
   FROM ledger.stored_events
@@ -89,7 +99,8 @@ FROM STDIN WITH (FORMAT binary)
 _APPEND = """
 SELECT ledger.append(
            %b::bigint, %b::text[], %b::bigint[], %b::text[], %b::bytea[],
-           %b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[]
+           %b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[],
+           %b::text[], %b::bigint[], %b::integer, %b::bytea[]
        )
 """
 _REMEMBER_REFUSALS = """
@@ -182,24 +193,26 @@ class PostgresSession:
 
     def recall(
         self, keys: Sequence[ClientKey], stream_ids: Collection[str]
-    ) -> tuple[dict[ClientKey, Remembered], Sequence[StoredEvent]]:
+    ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
         parameters = {
             "clients": [client for client, _ in keys],
             "keys": [key for _, key in keys],
             "streams": list(stream_ids),
+            "logic": STATE_LOGIC,
         }
         remembered: dict[ClientKey, Remembered] = {}
-        events = []
+        found = []
         rows = self._execute(_RECALL, parameters)
         for part, name, number, label, state, fields, answer in rows:
-            if part == _EVENT:
-                events.append(StoredEvent(name, number, label, state))
+            if part == _OF_STREAM:
+                found.append(_found(name, number, label, state))
             else:
                 remembered[name, label] = Remembered(name, label, fields, answer, number)
-        return remembered, events
+        return remembered, found
 
-    def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:
-        return [StoredEvent(*row) for row in self._execute(_LOAD, (list(stream_ids),))]
+    def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
+        parameters = {"streams": list(stream_ids), "logic": STATE_LOGIC}
+        return [_found(*row) for row in self._execute(_LOAD, parameters)]
 
     def changed_since(self, position: int) -> set[str] | None:
         rows = self._execute(_CHANGED, (position, CHANGES_WORTH_NAMING)).fetchall()
@@ -222,7 +235,7 @@ class PostgresSession:
             rows = ()
         accepted = [each for each in beside.remembered if each.position is not None]
         if self._copy is not None or rows or accepted:
-            self._append(rows, accepted)
+            self._append(rows, accepted, beside.states)
         refused = [each for each in beside.remembered if each.position is None]
         if refused:
             self._execute(_REMEMBER_REFUSALS, _columns(refused))
@@ -243,8 +256,14 @@ class PostgresSession:
         except psycopg.Error:
             connection.close()
 
-    def _append(self, rows: Sequence[Row], accepted: Sequence[Remembered]) -> None:
-        stored = self._execute(_APPEND, _append_parameters(self._head, rows, accepted)).fetchone()
+    def _append(
+        self,
+        rows: Sequence[Row],
+        accepted: Sequence[Remembered],
+        states: Sequence[KeptState],
+    ) -> None:
+        parameters = _append_parameters(self._head, rows, accepted, states)
+        stored = self._execute(_APPEND, parameters).fetchone()
         if stored != (True,):
             raise IntegrityError("the database did not store every event")
         self._head += len(rows)
@@ -276,10 +295,10 @@ class PostgresAttempt:
         self,
         keys: Sequence[ClientKey],  # noqa: ARG002 - a key that was seen is found by the append
         stream_ids: Collection[str],
-    ) -> tuple[dict[ClientKey, Remembered], Sequence[StoredEvent]]:
+    ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
         return {}, self.load(stream_ids)
 
-    def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:
+    def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
         if not all(stream_id.startswith("round:") for stream_id in stream_ids):
             raise NotUpToDate
         self._presumed_new.update(stream_ids)
@@ -300,7 +319,7 @@ class PostgresAttempt:
         begun = {stream_id for stream_id, version, _, _ in self._rows if version == 1}
         if beside.seeds or not is_accepted or not self._presumed_new <= begun:
             raise NotUpToDate
-        parameters = _append_parameters(self._head, self._rows, beside.remembered)
+        parameters = _append_parameters(self._head, self._rows, beside.remembered, beside.states)
         cursor = self._connection.cursor(row_factory=tuple_row)
         try:
             stored = cursor.execute(_APPEND, parameters, prepare=True, binary=True).fetchone()
@@ -349,14 +368,27 @@ class _OpenCopy:
 
 
 def _append_parameters(
-    head: int, rows: Sequence[Row], accepted: Sequence[Remembered]
+    head: int,
+    rows: Sequence[Row],
+    accepted: Sequence[Remembered],
+    states: Sequence[KeptState],
 ) -> tuple[Any, ...]:
     return (
         head,
         *([row[column] for row in rows] for column in range(4)),
         *_columns(accepted),
         [each.position for each in accepted],
+        [each.stream_id for each in states],
+        [each.version for each in states],
+        STATE_LOGIC,
+        [each.state for each in states],
     )
+
+
+def _found(stream_id: str, version: int, topic: str | None, state: bytes) -> Found:
+    if topic is None:
+        return KeptState(stream_id, version, state)
+    return StoredEvent(stream_id, version, topic, state)
 
 
 def _columns(remembered: Sequence[Remembered]) -> tuple[list[str], list[str], list[str], list[str]]:

@@ -8,7 +8,7 @@ at all. Positions follow the order of commits, without gaps.
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from eventsourcing.persistence import StoredEvent
 
@@ -37,6 +37,18 @@ class Remembered:
     position: int | None
 
 
+class KeptState(NamedTuple):
+    """What a stream came to at a version, encoded; read again, it spares the events up to there."""
+
+    stream_id: str
+    version: int
+    state: bytes
+
+
+Found = StoredEvent | KeptState
+"""What a stream is brought in from: its events, after a state where one was kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What is stored in the same transaction as the events.
@@ -46,6 +58,7 @@ class Beside:
     """
 
     remembered: Sequence[Remembered] = ()
+    states: Sequence[KeptState] = ()
     seeds: Mapping[str, bytes | None] = field(default_factory=dict)
 
 
@@ -63,12 +76,12 @@ class Session(Protocol):
 
     def recall(
         self, keys: Sequence[ClientKey], stream_ids: Collection[str]
-    ) -> tuple[dict[ClientKey, Remembered], Sequence[StoredEvent]]:
+    ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
         """The answers that clients' keys were given, and what `load` gives, in one go."""
         ...
 
-    def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:
-        """All events of some streams, each stream's in the order of its versions."""
+    def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
+        """All there is of some streams, each stream's in the order of its versions."""
         ...
 
     def changed_since(self, position: int) -> set[str] | None:

@@ -163,12 +163,12 @@ def test_what_stands_beside_the_events_is_stored_with_them_or_not_at_all(
     answer = Remembered("cli", "k", {"command": "0"}, {"b": 1, "a": 2}, 1)
     refusal = Remembered("cli", "r", {"command": "1"}, {"code": "unknown_round"}, None)
     seed = os.urandom(32)
-    beside = Beside([answer, refusal], {"S": seed})
+    beside = Beside([answer, refusal], seeds={"S": seed})
     recorder.insert_events(events("a", 1), beside=beside)
 
     lost = Remembered("cli", "lost", {}, {}, 2)
     with pytest.raises(IntegrityError):
-        recorder.insert_events(events("a", 1), beside=Beside([lost], {"T": seed}))
+        recorder.insert_events(events("a", 1), beside=Beside([lost], seeds={"T": seed}))
 
     with recorder.writing() as session:
         wanted = [("cli", "k"), ("cli", "r"), ("cli", "lost"), ("somebody else", "k")]
@@ -176,7 +176,7 @@ def test_what_stands_beside_the_events_is_stored_with_them_or_not_at_all(
         assert found == {("cli", "k"): answer, ("cli", "r"): refusal}
         assert list(found["cli", "k"].answer) == ["b", "a"]
         assert session.seed("S") == seed
-        session.append([], Beside([], {"S": None}))
+        session.append([], Beside([], seeds={"S": None}))
     with database.connect() as connection:
         assert connection.execute("SELECT shoe_id FROM ledger.seeds").fetchall() == []
 
