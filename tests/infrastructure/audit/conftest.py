@@ -234,10 +234,25 @@ def loader(stored: Iterable[Entry]) -> Callable[[str], list[Entry]]:
     return load_round
 
 
+def streamer(stored: Iterable[Entry]) -> Callable[[str], list[Entry]]:
+    """Finds a stream's events, as the store does."""
+    stored = list(stored)
+
+    def load_stream(stream: str) -> list[Entry]:
+        return [
+            entry
+            for entry in stored
+            if stream
+            == (entry.stream if isinstance(entry, Unreadable) else entry.event.originator_id)
+        ]
+
+    return load_stream
+
+
 def run_audit(stored: Iterable[Entry], *, scope: Scope | None = None, **options: Any) -> Report:
     """Audits everything, one event after another."""
     stored = list(stored)
-    auditor = Auditor(loader(stored), scope=scope, **options)
+    auditor = Auditor(loader(stored), streamer(stored), scope=scope, **options)
     for item in stored:
         if isinstance(item, Unreadable):
             auditor.unreadable(*item)
@@ -262,8 +277,9 @@ def audited() -> Callable[..., Report]:
 
 
 @pytest.fixture
-def load_from() -> Callable[[Iterable[Entry]], Callable[[str], list[Entry]]]:
-    return loader
+def load_from() -> Callable[[Iterable[Entry]], tuple[Callable[[str], list[Entry]], ...]]:
+    """What loads rounds and streams from a ledger, for an auditor."""
+    return lambda stored: (loader(stored), streamer(stored))
 
 
 def play_an_evening() -> list[Recorded]:

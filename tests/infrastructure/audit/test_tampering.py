@@ -352,7 +352,7 @@ def test_a_deleted_event_leaves_a_missing_position(evening, audited):
 
 
 def test_events_deleted_from_the_end_are_missing_by_the_count_of_the_store(evening, load_from):
-    report = audit([evening[:-2]], load_from(evening[:-2]), head=len(evening))
+    report = audit([evening[:-2]], *load_from(evening[:-2]), head=len(evening))
 
     assert report.findings == {"stream_gap": 1}
     assert (
