@@ -10,7 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from domain.account import AccountOpened, DueCollected, FundsDeposited, FundsWithdrawn
+from domain.account import (
+    AccountClosed,
+    AccountOpened,
+    DueCollected,
+    FundsDeposited,
+    FundsWithdrawn,
+)
 from domain.event import DomainEvent, Entry, Recorded, Unreadable
 from domain.round import RoundEvent, RoundOpened
 from domain.rules import Rules
@@ -126,6 +132,7 @@ class Auditor:
             FundsDeposited: self._see_funds,
             FundsWithdrawn: self._see_funds,
             DueCollected: self._see_funds,
+            AccountClosed: self._see_account_closed,
             TableOpened: self._see_rules,
             RulesChanged: self._see_rules,
             ShoeRemoved: self._see_shoe_removed,
@@ -230,11 +237,25 @@ class Auditor:
             shoe = self._shoes.setdefault(shoe_id, shoe or ShoeRecord(shoe_id))
         shoe.see(event)
         if type(event) is ShoeClosed:
+            self._check_collected(shoe)
             self._close(shoe)
+
+    def _check_collected(self, shoe: ShoeRecord) -> None:
+        """With a shoe, the commission that its rounds marked is collected from each account."""
+        for name in sorted(shoe.marked) if self._is_whole else ():
+            left_minor = self._wallets.uncollected(f"account:{name}")
+            if left_minor:
+                detail = f"account:{name} kept {left_minor} of commission due when the shoe closed"
+                self._tally.add([Finding(Code.ACCOUNT_MISMATCH, detail, shoe_id=shoe.shoe_id)])
 
     def _see_account_opened(self, position: int, event: AccountOpened) -> None:
         self._currencies[event.originator_id] = event.currency
         self._see_other(position, event)
+
+    def _see_account_closed(self, position: int, event: AccountClosed) -> None:
+        self._see_other(position, event)
+        if self._is_whole:
+            self._tally.add(self._wallets.close(event))
 
     def _see_shoe_removed(self, position: int, event: ShoeRemoved) -> None:
         self._see_other(position, event)

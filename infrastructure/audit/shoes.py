@@ -56,6 +56,12 @@ class ShoeRecord:
         self.closed: ShoeClosed | None = None
         self.claimed_by: list[str] = []
 
+    @property
+    def marked(self) -> set[str]:
+        """The accounts for which the shoe's rounds marked commission."""
+        drawn = [each.marked for each in self.drawn] + [each.marked for each in self.corrected]
+        return {name for names in drawn for name in names or ()}
+
     def see(self, event: ShoeEvent) -> None:
         """Takes in the next event of the shoe's stream."""
         self._advance(event.originator_version)

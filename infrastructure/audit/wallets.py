@@ -4,6 +4,7 @@ from collections import Counter
 from typing import assert_never
 
 from domain.account import (
+    AccountClosed,
     CommissionCharged,
     CommissionMarked,
     DueCollected,
@@ -19,6 +20,7 @@ from infrastructure.audit.findings import Code, Finding
 from infrastructure.audit.record import StakeMovement
 
 Movement = FundsDeposited | FundsWithdrawn | DueCollected | StakeMovement
+"""What changes a balance, what is due or what is owed."""
 
 
 class Wallets:
@@ -57,6 +59,21 @@ class Wallets:
             )
             for fault in faults
         ]
+
+    def uncollected(self, stream: str) -> int:
+        """How much of an account's commission due its available balance covers."""
+        due = sum(self._marks.get(stream, {}).values())
+        return max(min(due, self._available[stream]), 0)
+
+    def close(self, event: AccountClosed) -> list[Finding]:
+        """An account ends with nothing in it; a finding where something is left."""
+        stream = event.originator_id
+        due = sum(self._marks.get(stream, {}).values())
+        left = (self._available[stream], due, self._owed[stream])
+        if not any(left):
+            return []
+        detail = "{} was closed with {} available, {} due and {} owed".format(stream, *left)
+        return [Finding(Code.ACCOUNT_MISMATCH, detail)]
 
     def _reverse(self, event: SettlementReversed) -> list[str]:
         marks = self._marks.get(event.originator_id, {})

@@ -369,7 +369,8 @@ def test_a_scope_leaves_out_the_faults_that_lie_elsewhere(scope, evening, audite
 
 
 def test_a_round_is_audited_from_what_names_it_and_its_shoe_alone(evening, audited, load_from):
-    own = load_from(evening)("R1")
+    load_round, _ = load_from(evening)
+    own = load_round("R1")
     elsewhere = [
         recorded._replace(event=recorded.event.model_copy(update={"table_id": "T2"}))
         if recorded.event.TOPIC == "shoe.opened"
