@@ -17,8 +17,9 @@ from domain.account import (
     FundsDeposited,
     FundsWithdrawn,
 )
+from domain.correction import CorrectionFiled
 from domain.event import DomainEvent, Entry, Recorded, Unreadable
-from domain.round import RoundEvent, RoundOpened
+from domain.round import CorrectionProposed, RoundEvent, RoundOpened
 from domain.rules import Rules
 from domain.shoe import CardsDrawn, DrawCorrected, RoundStarted, ShoeClosed, ShoeEvent, ShoeOpened
 from domain.table import RulesChanged, ShoeRemoved, TableOpened
@@ -116,6 +117,7 @@ class Auditor:
         self._shoes: dict[str, ShoeRecord] = {}
         self._closed_shoes: dict[str, int] = {}
         self._corrected_late: set[str] = set()
+        self._filed: dict[str, str] = {}
         self._removed_shoes: dict[str, str] = {}
         self._streams: dict[str, int] = {}
         self._currencies: dict[str, str] = {}
@@ -133,6 +135,7 @@ class Auditor:
             FundsWithdrawn: self._see_funds,
             DueCollected: self._see_funds,
             AccountClosed: self._see_account_closed,
+            CorrectionFiled: self._see_filed,
             TableOpened: self._see_rules,
             RulesChanged: self._see_rules,
             ShoeRemoved: self._see_shoe_removed,
@@ -187,6 +190,9 @@ class Auditor:
         for shoe_id, table in self._removed_shoes.items():
             detail = f"shoe {shoe_id}: removed from {table} and never closed"
             self._tally.add([Finding(Code.SHOE_SEQUENCE_GAP, detail, shoe_id=shoe_id)])
+        for correction_id, round_id in self._filed.items():
+            detail = f"correction {correction_id} was filed for this round and not proposed"
+            self._tally.add([Finding(Code.CORRECTION_MISMATCH, detail, round_id)])
         recounted = self._recall(self._incomplete_rounds())
         for shoe in self._shoes.values():
             self._judge_shoe(shoe)
@@ -211,6 +217,10 @@ class Auditor:
         record.see(position, event)
         if type(event) is RoundOpened:
             self._claim_shoe(round_id, event.shoe_id)
+        elif type(event) is CorrectionProposed and self._is_whole:
+            filed_for = self._filed.pop(event.correction_id, None)
+            if filed_for != round_id:
+                self._misfiled(event.correction_id, round_id, filed_for)
 
     def _see_movement(self, position: int, event: StakeMovement) -> None:
         if self._is_whole:
@@ -224,7 +234,7 @@ class Auditor:
             self._rounds[event.round_id] = record
         record.see_movement(event)
 
-    def _see_shoe(self, _position: int, event: ShoeEvent) -> None:
+    def _see_shoe(self, position: int, event: ShoeEvent) -> None:
         shoe_id = event.originator_id.removeprefix("shoe:")
         closed_at = self._closed_shoes.get(shoe_id)
         if closed_at is not None:
@@ -235,7 +245,7 @@ class Auditor:
             if not (self._is_whole or self._covers_shoe(shoe, shoe_id, event)):
                 return
             shoe = self._shoes.setdefault(shoe_id, shoe or ShoeRecord(shoe_id))
-        shoe.see(event)
+        shoe.see(position, event)
         if type(event) is ShoeClosed:
             self._check_collected(shoe)
             self._close(shoe)
@@ -256,6 +266,20 @@ class Auditor:
         self._see_other(position, event)
         if self._is_whole:
             self._tally.add(self._wallets.close(event))
+
+    def _see_filed(self, position: int, event: CorrectionFiled) -> None:
+        self._see_other(position, event)
+        if not self._is_whole:
+            return
+        correction_id = event.originator_id.removeprefix("correction:")
+        if correction_id in self._filed:
+            self._misfiled(correction_id, event.round_id, self._filed[correction_id])
+        self._filed[correction_id] = event.round_id
+
+    def _misfiled(self, correction_id: str, round_id: str, filed_for: str | None) -> None:
+        where = "not filed" if filed_for is None else f"filed for round {filed_for}"
+        detail = f"correction {correction_id} names this round and is {where}"
+        self._tally.add([Finding(Code.CORRECTION_MISMATCH, detail, round_id)])
 
     def _see_shoe_removed(self, position: int, event: ShoeRemoved) -> None:
         self._see_other(position, event)
@@ -374,7 +398,7 @@ class Auditor:
         shoe = ShoeRecord(shoe_id)
         for entry in self._load_stream(f"shoe:{shoe_id}"):
             if isinstance(entry, Recorded) and isinstance(entry.event, _SHOE_EVENTS):
-                shoe.see(entry.event)
+                shoe.see(entry.position, entry.event)
         rounds: dict[str, RoundRecord] = {}
         for start in shoe.started:
             record = _load(start.round_id, self._load_stream(f"round:{start.round_id}"))

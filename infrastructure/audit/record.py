@@ -69,6 +69,7 @@ class Chapter:
         "is_void",
         "movements",
         "player",
+        "position",
         "resolved",
         "reversals",
         "settlements",
@@ -78,6 +79,7 @@ class Chapter:
     def __init__(self) -> None:
         self.correction: RoundCorrected | None = None
         self.version = 0
+        self.position = 0
         self.bets: dict[str, HeldBet] = {}
         self.gone: dict[str, HeldBet] = {}
         self.cancelled: set[str] = set()
@@ -103,11 +105,13 @@ class Chapter:
             return {}
         return {bet_id: bet for bet_id, bet in self.bets.items() if bet_id not in self.cancelled}
 
-    def corrected_by(self, event: RoundCorrected, reversals: list[SettlementReversed]) -> "Chapter":
+    def corrected_by(
+        self, position: int, event: RoundCorrected, reversals: list[SettlementReversed]
+    ) -> "Chapter":
         """The chapter that a correction opens after this one."""
         chapter = Chapter()
         chapter.correction = chapter.resolved = event
-        chapter.version = event.originator_version
+        chapter.version, chapter.position = event.originator_version, position
         chapter.bets = {bet.bet_id: bet for bet in event.bets}
         chapter.gone = {
             bet_id: bet for bet_id, bet in self.in_force.items() if bet_id not in chapter.bets
@@ -206,7 +210,7 @@ class RoundRecord:
             case CorrectionRejected():
                 self.rejections.append(event)
             case RoundCorrected():
-                self.chapters.append(now.corrected_by(event, self.reversals))
+                self.chapters.append(now.corrected_by(position, event, self.reversals))
                 self.reversals = []
             case _:
                 assert_never(event)

@@ -33,6 +33,7 @@ class ShoeRecord:
         "burned",
         "claimed_by",
         "closed",
+        "closed_position",
         "corrected",
         "drawn",
         "gaps",
@@ -54,6 +55,7 @@ class ShoeRecord:
         self.drawn: list[CardsDrawn] = []
         self.corrected: list[DrawCorrected] = []
         self.closed: ShoeClosed | None = None
+        self.closed_position = 0
         self.claimed_by: list[str] = []
 
     @property
@@ -62,7 +64,7 @@ class ShoeRecord:
         drawn = [each.marked for each in self.drawn] + [each.marked for each in self.corrected]
         return {name for names in drawn for name in names or ()}
 
-    def see(self, event: ShoeEvent) -> None:
+    def see(self, position: int, event: ShoeEvent) -> None:
         """Takes in the next event of the shoe's stream."""
         self._advance(event.originator_version)
         if self.closed is not None and not isinstance(event, DrawCorrected):
@@ -81,7 +83,7 @@ class ShoeRecord:
             case CutCardReached():
                 pass
             case ShoeClosed():
-                self.closed = event
+                self.closed, self.closed_position = event, position
             case _:
                 assert_never(event)
 
@@ -182,16 +184,21 @@ def _drawn(
 def _corrected(shoe: ShoeRecord, rounds: Mapping[str, RoundRecord]) -> list[Finding]:
     """Each correction of a round's cards stands on the shoe once, and nothing else does."""
     findings: list[Finding] = []
-    told = {(each.round_id, each.correction_id): each for each in shoe.corrected}
-    if len(told) < len(shoe.corrected):
-        findings.append(_gap(shoe, "a correction changed the cards drawn twice"))
+    told: dict[tuple[str, str], DrawCorrected] = {}
+    for each in shoe.corrected:
+        if (each.round_id, each.correction_id) in told:
+            detail = f"correction {each.correction_id} was told twice"
+            findings.append(_gap(shoe, detail, each.round_id))
+        told[each.round_id, each.correction_id] = each
     for round_id in dict.fromkeys(start.round_id for start in shoe.started):
         record = rounds.get(round_id)
         for before, after in pairwise(() if record is None else record.chapters):
             assert after.correction is not None
             correction_id = after.correction.correction_id
-            each = told.pop((round_id, correction_id), None)
-            fault = _told(shoe, each, before, after)
+            drawn = told.pop((round_id, correction_id), None)
+            fault = _told(shoe, drawn, before, after)
+            if fault is None and record is not None and record.has_movements:
+                fault = _told_of_marks(shoe, drawn, after)
             if fault is not None:
                 detail = f"correction {correction_id}: {fault}"
                 findings.append(_gap(shoe, detail, round_id))
@@ -217,11 +224,16 @@ def _told(
             f"drew {_named(told[1])} instead of {_named(told[0])}, "
             f"the round {_named(demanded[1])} instead of {_named(demanded[0])}"
         )
-    marked = () if each is None else (each.marked or ())
-    # A shoe that was closed by then is told of no marks, nor are those loaded that it has not.
-    if marked != _marked(after) and (marked or shoe.closed is None):
-        return f"marked {_listed(marked)}, the accounts say otherwise"
     return None
+
+
+def _told_of_marks(shoe: ShoeRecord, each: DrawCorrected | None, after: Chapter) -> str | None:
+    """As `_told`, of the accounts to collect from; a shoe that was closed has nothing to do."""
+    was_closed = shoe.closed is not None and shoe.closed_position < after.position
+    marked = () if each is None else (each.marked or ())
+    if marked == (() if was_closed else _marked(after)):
+        return None
+    return f"marked {_listed(marked)}, the accounts say otherwise"
 
 
 def _marked(chapter: Chapter) -> tuple[str, ...]:

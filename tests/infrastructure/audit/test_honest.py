@@ -26,12 +26,18 @@ def test_the_evening_holds_every_event_of_a_round_a_shoe_and_an_account(evening)
     assert set(RoundEvent.__args__ + ShoeEvent.__args__ + AccountEvent.__args__) <= played
 
 
-def test_an_honest_ledger_needs_no_round_loaded_again(evening):
+def test_an_honest_ledger_needs_no_round_loaded_again_but_one_corrected_late(evening):
+    late = next(
+        place
+        for place, recorded in enumerate(evening)
+        if recorded.event.originator_id == "correction:C6"
+    )
+
     def must_not_be_asked(round_id):
         raise AssertionError(round_id)
 
     auditor = Auditor(must_not_be_asked, must_not_be_asked)
-    for recorded in evening:
+    for recorded in evening[:late]:
         auditor.see(recorded)
 
     assert auditor.finish().rounds == 12
