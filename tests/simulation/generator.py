@@ -256,8 +256,11 @@ class Generator:
                 (self._withdraw, self._withdraw, self._collect_due, self._close_account)
             )
         if any(not each["is_decided"] for each in ledger.corrections.values()):
-            if self.random.random() < 0.5:
-                return self._decide
+            # Meanwhile the money is spent, and the accounts close.
+            if self.random.random() < 0.7:
+                return self.random.choice(
+                    (self._decide, self._decide, self._withdraw, self._close_account)
+                )
         elif self._settled(ledger) and self.random.random() < 0.25:
             return self._propose
         round_ids = self._live(ledger)
@@ -429,7 +432,15 @@ class Generator:
         return command
 
     def _close_account(self, ledger: Ledger) -> dict[str, Any]:
-        return self._account("close_account", reason="leaves")
+        command = self._account("close_account", reason="leaves")
+        empty = [
+            name
+            for name, account in ledger.accounts.items()
+            if account["available"] == _outstanding(account) and account["status"] != "closed"
+        ]
+        if empty and self.random.random() < 0.7:
+            command["account_id"] = self.random.choice(empty)
+        return command
 
     # Shoes
 
