@@ -13,6 +13,7 @@ from eventsourcing.application import Application
 from eventsourcing.utils import Environment
 
 from domain.account import Account
+from domain.correction import Correction
 from domain.event import DomainEvent, check_order
 from domain.round import Round
 from domain.shoe import Shoe
@@ -32,7 +33,7 @@ from infrastructure.store.session import (
 )
 from infrastructure.store.states import is_due, keep, restore
 
-Aggregate = Site | Table | Shoe | Round | Account
+Aggregate = Site | Table | Shoe | Round | Account | Correction
 
 AGGREGATES_IN_MEMORY = 10_000
 EVENTS_WORTH_SENDING = 150
@@ -42,6 +43,7 @@ _NEW: dict[str, Callable[[str], Aggregate]] = {
     "shoe": Shoe,
     "round": Round,
     "account": Account,
+    "correction": Correction,
 }
 
 
@@ -117,6 +119,10 @@ class Book:
     def account(self, account_id: str) -> Account:
         account: Account = self.aggregates["account:" + account_id]
         return account
+
+    def correction(self, correction_id: str) -> Correction:
+        correction: Correction = self.aggregates["correction:" + correction_id]
+        return correction
 
     def seed(self, shoe_id: str) -> bytes:
         """The seed of a shuffled shoe that is open."""
@@ -269,17 +275,19 @@ class Casino(Application[str]):
             self._keep(book, head)
 
     @contextmanager
-    def attempt(self) -> Iterator[Book]:
+    def attempt(self, *, new_streams: Collection[str]) -> Iterator[Book]:
         """A turn that rests on what is kept in memory, and takes one round trip to store.
 
-        Raises NotUpToDate, in the block or at its end, where only a turn can
+        It is to begin the `new_streams`, which are taken not to be there. Raises NotUpToDate, in the block or at its end, where only a turn can
         tell; nothing was stored then.
         """
         with self._in_turn:
             if not self._known:
                 raise NotUpToDate
             try:
-                with cast(Sessions, self.recorder).attempting(self._known_at) as session:
+                with cast(Sessions, self.recorder).attempting(
+                    self._known_at, new_streams=new_streams
+                ) as session:
                     book = self._book(session)
                     yield book
                     book.store()

@@ -222,7 +222,9 @@ def _time(text: str | None, option: str) -> datetime | None:
 def list_events(
     stream: Annotated[
         str,
-        typer.Argument(metavar="STREAM", help="round:ID, account:ID, shoe:ID, table:ID or site."),
+        typer.Argument(
+            metavar="STREAM", help="round:ID, account:ID, shoe:ID, table:ID, correction:ID or site."
+        ),
     ],
     as_json: _AsJson = False,
 ) -> None:

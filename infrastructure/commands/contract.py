@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from datetime import UTC, datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from zoneinfo import available_timezones
 
 import msgspec
@@ -24,6 +24,7 @@ from pydantic import (
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    model_validator,
 )
 
 from domain.bets import BetKind
@@ -104,7 +105,7 @@ class Command(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    STREAMS: ClassVar[tuple[str, ...]] = ("table", "shoe", "round", "account")
+    STREAMS: ClassVar[tuple[str, ...]] = ("table", "shoe", "round", "account", "correction")
 
     key: Id
     at: GivenTime | None = None
@@ -114,6 +115,10 @@ class Command(BaseModel):
         """The streams that the command names itself."""
         named = {kind: getattr(self, f"{kind}_id", None) for kind in self.STREAMS}
         return {f"{kind}:{name}" for kind, name in named.items() if name is not None}
+
+    def new_stream_ids(self) -> set[str]:
+        """The streams that the command is to begin."""
+        return set()
 
     def field_hashes(self) -> dict[str, str]:
         """A hash of each field that was given, to tell a repeated command from another one."""
@@ -205,6 +210,9 @@ class OpenRound(Command):
     round_id: Id
     shoe_id: Id
 
+    def new_stream_ids(self) -> set[str]:
+        return {f"round:{self.round_id}"}
+
 
 class Bet(BaseModel):
     """A bet inside a command that places several."""
@@ -262,11 +270,56 @@ class PlayRound(Command):
     def stream_ids(self) -> set[str]:
         return super().stream_ids() | {f"account:{bet.account_id}" for bet in self.bets}
 
+    def new_stream_ids(self) -> set[str]:
+        return {f"round:{self.round_id}"}
+
 
 class VoidRound(Command):
     command: Literal["void_round"]
     round_id: Id
     reason: Text
+
+
+class ProposeCorrection(Command):
+    """What is to hold: other cards, other bets or both, or that the round is void."""
+
+    command: Literal["propose_correction"]
+    actor: Id
+    correction_id: Id
+    round_id: Id
+    reason: Text
+    cards: Annotated[tuple[CardField, ...], Field(min_length=4, max_length=6)] | None = None
+    bets: Annotated[tuple[Bet, ...], Field(max_length=1000)] | None = None
+    void: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _says_what_is_to_hold(self) -> Self:
+        others = (self.cards, self.bets)
+        if self.void is None and others == (None, None):
+            raise ValueError("say what is to hold: cards, bets, or void")
+        if self.void is not None and others != (None, None):
+            raise ValueError("a void round holds neither cards nor bets")
+        return self
+
+    def stream_ids(self) -> set[str]:
+        return super().stream_ids() | {f"account:{bet.account_id}" for bet in self.bets or ()}
+
+
+class ApproveCorrection(Command):
+    command: Literal["approve_correction"]
+    actor: Id
+    correction_id: Id
+
+
+class RejectCorrection(Command):
+    command: Literal["reject_correction"]
+    actor: Id
+    correction_id: Id
+
+
+class CollectDue(Command):
+    command: Literal["collect_due"]
+    account_id: Id
 
 
 class CloseShoe(Command):
@@ -310,6 +363,10 @@ _AnyCommand = (
     | SettleRound
     | PlayRound
     | VoidRound
+    | ProposeCorrection
+    | ApproveCorrection
+    | RejectCorrection
+    | CollectDue
     | CloseShoe
 )
 _COMMAND: TypeAdapter[Command] = TypeAdapter(Annotated[_AnyCommand, Field(discriminator="command")])

@@ -121,7 +121,10 @@ def execute_requests(
 def _execute_once(casino: Casino, requests: Sequence[Request], *, is_whole: bool) -> list[Answer]:
     if len(requests) <= COMMANDS_ATTEMPTED_MAX and not is_whole:
         try:
-            with casino.attempt() as book:
+            new_streams = {
+                stream_id for request in requests for stream_id in request.command.new_stream_ids()
+            }
+            with casino.attempt(new_streams=new_streams) as book:
                 answers = _answer_all(book, requests)
                 if not all(answer["ok"] for answer in answers):
                     # Only a turn knows whether the key was answered before.

@@ -62,7 +62,12 @@ class MemoryRecorder(popo.POPOApplicationRecorder):
             yield MemorySession(self)
 
     @contextmanager
-    def attempting(self, head: int) -> Iterator["MemorySession"]:
+    def attempting(
+        self,
+        head: int,
+        *,
+        new_streams: Collection[str],  # noqa: ARG002 - memory is asked at no cost
+    ) -> Iterator["MemorySession"]:
         with self.writing() as session:
             if session.head != head:
                 raise NotUpToDate

@@ -157,10 +157,10 @@ class LedgerRecorder(PostgresApplicationRecorder):
             raise
 
     @contextmanager
-    def attempting(self, head: int) -> Iterator["PostgresAttempt"]:
+    def attempting(self, head: int, *, new_streams: Collection[str]) -> Iterator["PostgresAttempt"]:
         try:
             with self.datastore.get_connection() as connection:
-                yield PostgresAttempt(connection, head)
+                yield PostgresAttempt(connection, head, new_streams)
         except (InterfaceError, OperationalError):
             self.datastore.pool.check()
             raise
@@ -281,11 +281,13 @@ class PostgresAttempt:
     The one statement of it is a transaction of its own.
     """
 
-    def __init__(self, connection: Connection[DictRow], head: int) -> None:
+    def __init__(
+        self, connection: Connection[DictRow], head: int, new_streams: Collection[str]
+    ) -> None:
         self._connection = connection
         self._head = head
         self._rows: list[Row] = []
-        self._presumed_new: set[str] = set()
+        self._new_streams = set(new_streams)
 
     @property
     def head(self) -> int:
@@ -299,9 +301,8 @@ class PostgresAttempt:
         return {}, self.load(stream_ids)
 
     def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
-        if not all(stream_id.startswith("round:") for stream_id in stream_ids):
+        if not self._new_streams.issuperset(stream_ids):
             raise NotUpToDate
-        self._presumed_new.update(stream_ids)
         return ()
 
     def changed_since(self, position: int) -> set[str] | None:  # noqa: ARG002
@@ -317,7 +318,7 @@ class PostgresAttempt:
         self.send(rows)
         is_accepted = all(each.position is not None for each in beside.remembered)
         begun = {stream_id for stream_id, version, _, _ in self._rows if version == 1}
-        if beside.seeds or not is_accepted or not self._presumed_new <= begun:
+        if beside.seeds or not is_accepted or not self._new_streams <= begun:
             raise NotUpToDate
         parameters = _append_parameters(self._head, self._rows, beside.remembered, beside.states)
         cursor = self._connection.cursor(row_factory=tuple_row)

@@ -14,7 +14,7 @@ from eventsourcing.persistence import Notification
 from domain.event import DomainEvent
 from infrastructure.casino import Casino
 from infrastructure.commands.contract import NotACommand, read_command
-from infrastructure.commands.execution import Client, execute
+from infrastructure.commands.execution import Client, Request, execute, execute_requests
 from tests.simulation.generator import START, Generator, Step
 from tests.simulation.model import Ledger
 
@@ -29,27 +29,13 @@ Answer = dict[str, Any]
 class Played:
     """A step, its answer, and the ledger's head before and after it.
 
-    The answer is None where the line could not be read. `asked_clock` says
-    whether the command was decided rather than remembered.
+    The answer is None where the line could not be read.
     """
 
     step: Step
     answer: Answer | None
     head_before: int
     head_after: int
-    asked_clock: bool
-
-
-class Clock:
-    """Gives the times it was set to, and notices that it was asked."""
-
-    def __init__(self, *times: datetime) -> None:
-        self.times = list(times)
-        self.asked = 0
-
-    def __call__(self) -> datetime:
-        self.asked += 1
-        return self.times[min(self.asked, len(self.times)) - 1]
 
 
 def play(casino: Casino, ledger: Ledger, generator: Generator, commands: int) -> list[Played]:
@@ -98,22 +84,23 @@ def play_in_batches(
 def ask(casino: Casino, step: Step) -> Played:
     """Sends one line as the command line does."""
     before = head(casino)
-    clock = Clock(step.now)
     try:
         command = read_command(step.line)
     except NotACommand:
-        return Played(step, None, before, before, asked_clock=False)
-    [answer] = execute(casino, [command], client=Client(step.client, clock=clock))
-    return Played(step, _as_json(answer), before, head(casino), asked_clock=clock.asked > 0)
+        return Played(step, None, before, before)
+    [answer] = execute(casino, [command], client=_client(step))
+    return Played(step, _as_json(answer), before, head(casino))
 
 
 def _ask_together(casino: Casino, batch: list[Played]) -> list[Answer | None]:
-    read = [one for one in batch if one.answer is not None]
-    clock = Clock(*[one.step.now for one in read if one.asked_clock])
-    commands = [read_command(one.step.line) for one in read]
-    answers = execute(casino, commands, client=Client(batch[0].step.client, clock=clock))
-    found = iter(answers)
-    return [None if one.answer is None else _as_json(next(found)) for one in batch]
+    read = [one.step for one in batch if one.answer is not None]
+    requests = [Request(_client(step), read_command(step.line)) for step in read]
+    answers = iter(execute_requests(casino, requests))
+    return [None if one.answer is None else _as_json(next(answers)) for one in batch]
+
+
+def _client(step: Step) -> Client:
+    return Client(step.client, clock=lambda: step.now)
 
 
 def judge(ledger: Ledger, one: Played) -> list[str]:
@@ -125,9 +112,18 @@ def judge(ledger: Ledger, one: Played) -> list[str]:
     is_done = one.answer["ok"] and not one.answer["replayed"]
     if is_done and one.answer["position"] != one.head_after:
         faults.append(f"position is {one.answer['position']}, the head {one.head_after}")
-    if is_done != (one.head_after > one.head_before):
+    stores = is_done and not _has_nothing_to_store(step.command, one.answer)
+    if stores != (one.head_after > one.head_before):
         faults.append(f"{one.head_after - one.head_before} events were stored")
     return faults
+
+
+def _has_nothing_to_store(command: dict[str, Any], answer: Answer) -> bool:
+    """Where nothing is due, or the balance is empty, collecting does nothing."""
+    if command["command"] != "collect_due":
+        return False
+    result = answer["result"]
+    return result["commission_collected_minor"] + result["owed_collected_minor"] == 0
 
 
 def check_books(casino: Casino, ledger: Ledger) -> None:
@@ -140,7 +136,8 @@ def check_books(casino: Casino, ledger: Ledger) -> None:
                 "currency": account.currency,
                 "available": account.available_minor,
                 "in_play": account.in_play_minor,
-                "due": account.commission_due_minor,
+                "marks": dict(account.marks),
+                "owed": account.owed_minor,
                 "status": _status(account),
             } == expected
 
@@ -196,21 +193,28 @@ def _check_folds(casino: Casino, streams: set[str]) -> None:
 
 
 def _check_house(events: list[Any]) -> None:
-    """What the rounds' settlements say of the house is what the accounts' events say."""
+    """What the rounds' latest settlements say of the house is what the accounts' events say."""
+    settled: dict[tuple[str, str], Any] = {}
     by_rounds: Counter[str] = Counter()
     by_accounts: Counter[str] = Counter()
     for event in events:
         match event.TOPIC:
             case "round.bet_settled":
-                by_rounds["commission"] += event.commission_minor
-                by_rounds["won"] += event.win_minor
-                by_rounds["lost"] += event.stake_minor * (event.result == "lost")
+                settled[event.originator_id, event.bet_id] = event
             case "account.commission_charged" | "account.commission_marked":
                 by_accounts["commission"] += event.commission_minor
             case "account.win_paid":
                 by_accounts["won"] += event.win_minor
             case "account.stake_lost":
                 by_accounts["lost"] += event.stake_minor
+            case "account.settlement_reversed":
+                by_accounts["commission"] -= event.refunded_minor + event.unmarked_minor
+                by_accounts["won"] -= event.win_minor
+                by_accounts["lost"] -= event.stake_minor * (event.result == "lost")
+    for event in settled.values():
+        by_rounds["commission"] += event.commission_minor
+        by_rounds["won"] += event.win_minor
+        by_rounds["lost"] += event.stake_minor * (event.result == "lost")
     assert +by_rounds == +by_accounts
 
 

@@ -213,7 +213,7 @@ def test_nothing_is_stored_for_a_key_that_was_refused_lately(recorder: LedgerRec
     recorder.insert_events([], beside=Beside([refusal]))
     answer = Remembered("cli", "k", {}, {}, 1)
 
-    with pytest.raises(NotUpToDate), recorder.attempting(0) as attempt:
+    with pytest.raises(NotUpToDate), recorder.attempting(0, new_streams=()) as attempt:
         attempt.append(new_rows("a", 1), Beside([answer]))
     with recorder.writing() as session:
         assert session.head == 0
@@ -223,7 +223,7 @@ def test_an_attempt_stores_events_and_answers_at_the_head_that_it_knows(
     recorder: LedgerRecorder,
 ) -> None:
     answer = Remembered("cli", "k", {"f": "h"}, {"a": 1}, 2)
-    with recorder.attempting(0) as attempt:
+    with recorder.attempting(0, new_streams=()) as attempt:
         attempt.append(new_rows("a", 1, 2), Beside([answer]))
 
     with recorder.writing() as session:
@@ -237,7 +237,7 @@ def test_an_attempt_stores_events_and_answers_at_the_head_that_it_knows(
 def test_an_attempt_at_another_head_stores_nothing(recorder: LedgerRecorder, head: int) -> None:
     recorder.insert_events(events("b", 1))
 
-    with pytest.raises(NotUpToDate), recorder.attempting(head) as attempt:
+    with pytest.raises(NotUpToDate), recorder.attempting(head, new_streams=()) as attempt:
         attempt.append(new_rows("a", 1), Beside())
     with recorder.writing() as session:
         assert session.head == 1
@@ -250,22 +250,25 @@ def test_an_attempt_with_a_version_or_a_key_that_is_there_stores_nothing(
     recorder.insert_events(events("a", 1), beside=Beside([answer]))
 
     for stream, beside in (("a", Beside()), ("b", Beside([answer]))):
-        with pytest.raises(NotUpToDate), recorder.attempting(1) as attempt:
+        with pytest.raises(NotUpToDate), recorder.attempting(1, new_streams=()) as attempt:
             attempt.append(new_rows(stream, 1), beside)
     with recorder.writing() as session:
         assert session.head == 1
 
 
-def test_an_attempt_presumes_rounds_to_be_new_and_nothing_else(recorder: LedgerRecorder) -> None:
-    with recorder.attempting(0) as attempt:
+def test_an_attempt_presumes_that_streams_are_new_only_where_it_begins_them(
+    recorder: LedgerRecorder,
+) -> None:
+    with recorder.attempting(0, new_streams=["round:R"]) as attempt:
         assert attempt.load(["round:R"]) == ()
         with pytest.raises(NotUpToDate):
             attempt.load(["account:A"])
         with pytest.raises(NotUpToDate):
             attempt.seed("S")
         with pytest.raises(NotUpToDate):
-            # The round that was presumed to be new is only read, so nothing proves it.
             attempt.append(new_rows("account:A", 1), Beside())
+    with recorder.writing() as session:
+        assert session.head == 0
 
 
 def test_rows_that_are_sent_ahead_are_stored_with_the_rest_or_not_at_all(
