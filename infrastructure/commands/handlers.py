@@ -29,6 +29,11 @@ def set_gaming_day(book: Book, command: contract.SetGamingDay, stamp: Stamp) -> 
     return {"zone": command.zone, "starts_at": command.starts_at}
 
 
+def close_day(book: Book, command: contract.CloseDay, stamp: Stamp) -> Answer:
+    book.record(book.site().close_day(command.day, stamp=stamp))
+    return {"day": command.day.isoformat()}
+
+
 def open_table(book: Book, command: contract.OpenTable, stamp: Stamp) -> Answer:
     table = book.table(command.table_id)
     book.record(table.open(command.currency, rules=command.rules, stamp=stamp))
@@ -435,6 +440,7 @@ def _texts(cards: Iterable[Card]) -> list[str]:
 
 HANDLERS: dict[type[contract.Command], Handler] = {
     contract.SetGamingDay: set_gaming_day,
+    contract.CloseDay: close_day,
     contract.OpenTable: open_table,
     contract.ChangeRules: change_rules,
     contract.OpenAccount: open_account,

@@ -18,7 +18,6 @@ NOT_YET_REFUSED = {
     "unknown_correction",
     "same_actor",
     "already_decided",
-    "day_closed",
 }
 
 COMMANDS = {
