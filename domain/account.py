@@ -54,12 +54,17 @@ class FundsWithdrawn(DomainEvent):
 
 
 class StakePlaced(DomainEvent):
-    """The stake of an accepted bet left the available balance and is in play."""
+    """The stake of an accepted bet left the available balance and is in play.
+
+    `owed_minor` is what the balance did not cover of a stake that a correction
+    placed: it is owed from now on.
+    """
 
     TOPIC: ClassVar[str] = "account.stake_placed"
     round_id: str
     bet_id: str
     stake_minor: PositiveAmount
+    owed_minor: PositiveAmount | None = None
 
 
 class StakeLost(DomainEvent):
@@ -108,6 +113,46 @@ class CommissionMarked(DomainEvent):
     commission_minor: PositiveAmount
 
 
+class DueCollected(DomainEvent):
+    """Commission that was due and shortfalls that were owed were paid from the balance."""
+
+    TOPIC: ClassVar[str] = "account.due_collected"
+    commission_minor: Amount
+    owed_minor: Amount
+
+
+class SettlementReversed(DomainEvent):
+    """What the settlement of a bet did was undone by a correction: its stake is in play again.
+
+    The win, and the stake unless it was lost, leave the available balance; what
+    that does not cover is owed from now on. Of the commission, `refunded_minor`
+    had left the balance and comes back; `unmarked_minor` was still due.
+    """
+
+    TOPIC: ClassVar[str] = "account.settlement_reversed"
+    correction_id: str
+    round_id: str
+    bet_id: str
+    result: Result
+    stake_minor: PositiveAmount
+    win_minor: Amount
+    refunded_minor: Amount
+    unmarked_minor: Amount
+    owed_minor: Amount
+
+    @property
+    def taken_minor(self) -> int:
+        """What the settlement had paid out: the win, and the stake where it came back."""
+        return self.win_minor + (0 if self.result is Result.LOST else self.stake_minor)
+
+
+class AccountReopened(DomainEvent):
+    """A closed account took a correction: it is open again, and frozen."""
+
+    TOPIC: ClassVar[str] = "account.reopened"
+    correction_id: str
+
+
 class AccountFrozen(DomainEvent):
     """Bets and withdrawals are stopped; settlements and refunds go on."""
 
@@ -139,15 +184,22 @@ AccountEvent = (
     | WinPaid
     | CommissionCharged
     | CommissionMarked
+    | DueCollected
+    | SettlementReversed
     | AccountFrozen
     | AccountUnfrozen
     | AccountClosed
+    | AccountReopened
 )
 
 
 @dataclass(frozen=True)
 class Account:
-    """What a player has, has in play, and owes."""
+    """What a player has, has in play, and owes.
+
+    `marks` is the commission due by the round and the bet that it was marked
+    for, in that order; what is collected pays the oldest first.
+    """
 
     id: str
     version: int = 0
@@ -155,7 +207,7 @@ class Account:
     currency: str = ""
     available_minor: int = 0
     stakes: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    commission_due_minor: int = 0
+    marks: Mapping[tuple[str, str], int] = field(default_factory=dict)
     owed_minor: int = 0
     is_frozen: bool = False
     is_closed: bool = False
@@ -169,6 +221,11 @@ class Account:
     def in_play_minor(self) -> int:
         """Stakes that left the available balance and are not resolved."""
         return sum(self.stakes.values())
+
+    @property
+    def commission_due_minor(self) -> int:
+        """Commission that was marked and is not collected."""
+        return sum(self.marks.values())
 
     @property
     def balance_minor(self) -> int:
@@ -213,10 +270,7 @@ class Account:
         self._must_be_open()
         self._must_not_be_frozen()
         self._must_cover(stake_minor, "stake_minor")
-        held_or_due = max(self.balance_minor, self.commission_due_minor + self.owed_minor)
-        most_after_wins = held_or_due + MAXIMUM_WIN_MINOR * (len(self.stakes) + 1)
-        if most_after_wins > MAXIMUM_PAYABLE_MINOR:
-            raise Refused("limit_above", "the wins of so many bets could not be paid")
+        self._must_stay_payable()
         assert (round_id, bet_id) not in self.stakes, "the round refuses a bet that is there"
         return StakePlaced(
             **self._next(stamp), round_id=round_id, bet_id=bet_id, stake_minor=stake_minor
@@ -260,6 +314,81 @@ class Account:
             )
         return tuple(events)
 
+    def collect_due(self, *, stamp: Stamp) -> tuple[DueCollected, ...]:
+        """Collects commission due and then what is owed, as far as the balance reaches.
+
+        The rest stays; where nothing can be collected, nothing is recorded.
+        """
+        self._must_be_open()
+        return self.collect(
+            commission_minor=self.commission_due_minor, owed_minor=self.owed_minor, stamp=stamp
+        )
+
+    def collect(
+        self, *, commission_minor: int, owed_minor: int, stamp: Stamp
+    ) -> tuple[DueCollected, ...]:
+        """Collects at most so much of what is due and of what is owed."""
+        commission = min(commission_minor, self.commission_due_minor, self.available_minor)
+        owed = min(owed_minor, self.owed_minor, self.available_minor - commission)
+        if not commission + owed:
+            return ()
+        return (DueCollected(**self._next(stamp), commission_minor=commission, owed_minor=owed),)
+
+    def reverse_settlement(
+        self,
+        settlement: Settlement,
+        *,
+        stake_minor: int,
+        round_id: str,
+        bet_id: str,
+        correction_id: str,
+        stamp: Stamp,
+    ) -> SettlementReversed:
+        """Undoes what settling a bet did; what the balance does not cover becomes owed.
+
+        A freeze is no obstacle, and a closed account must have been reopened.
+        """
+        assert not self.is_closed
+        assert (round_id, bet_id) not in self.stakes, "a settled stake is not in play"
+        self._must_stay_payable()
+        unmarked = self.marks.get((round_id, bet_id), 0)
+        refunded = settlement.commission_minor - unmarked
+        assert refunded >= 0, "no more is due of a bet than its commission"
+        taken = settlement.win_minor + (0 if settlement.result is Result.LOST else stake_minor)
+        return SettlementReversed(
+            **self._next(stamp),
+            correction_id=correction_id,
+            round_id=round_id,
+            bet_id=bet_id,
+            result=settlement.result,
+            stake_minor=stake_minor,
+            win_minor=settlement.win_minor,
+            refunded_minor=refunded,
+            unmarked_minor=unmarked,
+            owed_minor=max(taken - refunded - self.available_minor, 0),
+        )
+
+    def place_corrected_stake(
+        self, stake_minor: int, *, round_id: str, bet_id: str, stamp: Stamp
+    ) -> StakePlaced:
+        """Puts in play the stake that a bet should have had; what is not there becomes owed."""
+        assert not self.is_closed
+        assert (round_id, bet_id) not in self.stakes
+        self._must_stay_payable()
+        return StakePlaced(
+            **self._next(stamp),
+            round_id=round_id,
+            bet_id=bet_id,
+            stake_minor=stake_minor,
+            owed_minor=max(stake_minor - self.available_minor, 0) or None,
+        )
+
+    def reopen(self, correction_id: str, *, stamp: Stamp) -> tuple[AccountReopened, ...]:
+        """Opens a closed account for a correction, and freezes it."""
+        if not self.is_closed:
+            return ()
+        return (AccountReopened(**self._next(stamp), correction_id=correction_id),)
+
     def freeze(self, reason: str, *, stamp: Stamp) -> AccountFrozen:
         """Stops bets and withdrawals."""
         self._must_be_open()
@@ -271,18 +400,21 @@ class Account:
         self._must_be_open()
         return AccountUnfrozen(**self._next(stamp), reason=reason)
 
-    def close(self, reason: str, *, stamp: Stamp) -> AccountClosed:
-        """Ends the account; it must hold nothing, have nothing in play, and owe nothing."""
-        self._must_be_open()
-        if self.balance_minor:
+    def close(self, reason: str, *, stamp: Stamp) -> tuple[AccountEvent, ...]:
+        """Collects what is due and owed and ends the account, which must then hold nothing."""
+        collected = self.collect_due(stamp=stamp)
+        after = self
+        for event in collected:
+            after = after.apply(event)
+        if after.balance_minor:
             raise Refused(
                 "balance_not_zero",
-                f"{self.available_minor} are available and {self.in_play_minor} in play",
+                f"{after.available_minor} are available and {after.in_play_minor} in play",
             )
-        outstanding = self.commission_due_minor + self.owed_minor
+        outstanding = after.commission_due_minor + after.owed_minor
         if outstanding:
             raise Refused("commission_outstanding", f"{outstanding} are due or owed")
-        return AccountClosed(**self._next(stamp), reason=reason)
+        return (*collected, AccountClosed(**after._next(stamp), reason=reason))
 
     def must_be_known(self) -> None:
         """Refuses an account that was never opened."""
@@ -306,6 +438,12 @@ class Account:
                 field=name,
             )
 
+    def _must_stay_payable(self) -> None:
+        held_or_due = max(self.balance_minor, self.commission_due_minor + self.owed_minor)
+        most_after_wins = held_or_due + MAXIMUM_WIN_MINOR * (len(self.stakes) + 1)
+        if most_after_wins > MAXIMUM_PAYABLE_MINOR:
+            raise Refused("limit_above", "the wins of so many bets could not be paid")
+
     def _next(self, stamp: Stamp, ahead: int = 0) -> dict[str, Any]:
         return stamp.on(self.id, self.version + 1 + ahead)
 
@@ -321,8 +459,12 @@ class Account:
                 return replace(account, available_minor=available - event.amount_minor)
             case StakePlaced():
                 stakes = {**self.stakes, (event.round_id, event.bet_id): event.stake_minor}
+                owed = event.owed_minor or 0
                 return replace(
-                    account, available_minor=available - event.stake_minor, stakes=stakes
+                    account,
+                    available_minor=available + owed - event.stake_minor,
+                    stakes=stakes,
+                    owed_minor=self.owed_minor + owed,
                 )
             case StakeLost():
                 return replace(account, stakes=self._without(event))
@@ -341,9 +483,25 @@ class Account:
             case CommissionCharged():
                 return replace(account, available_minor=available - event.commission_minor)
             case CommissionMarked():
+                marked = {(event.round_id, event.bet_id): event.commission_minor}
+                return replace(account, marks={**self.marks, **marked})
+            case DueCollected():
+                paid = event.commission_minor + event.owed_minor
                 return replace(
                     account,
-                    commission_due_minor=self.commission_due_minor + event.commission_minor,
+                    available_minor=available - paid,
+                    marks=_less(self.marks, event.commission_minor),
+                    owed_minor=self.owed_minor - event.owed_minor,
+                )
+            case SettlementReversed():
+                bet = (event.round_id, event.bet_id)
+                received = event.refunded_minor + event.owed_minor
+                return replace(
+                    account,
+                    available_minor=available + received - event.taken_minor,
+                    stakes={**self.stakes, bet: event.stake_minor},
+                    marks={other: due for other, due in self.marks.items() if other != bet},
+                    owed_minor=self.owed_minor + event.owed_minor,
                 )
             case AccountFrozen():
                 return replace(account, is_frozen=True)
@@ -351,9 +509,24 @@ class Account:
                 return replace(account, is_frozen=False)
             case AccountClosed():
                 return replace(account, is_closed=True)
+            case AccountReopened():
+                return replace(account, is_closed=False, is_frozen=True)
             case _:
                 assert_never(event)
 
     def _without(self, event: StakeLost | StakeReturned | WinPaid) -> dict[tuple[str, str], int]:
         resolved = (event.round_id, event.bet_id)
         return {bet: stake for bet, stake in self.stakes.items() if bet != resolved}
+
+
+def _less(
+    marks: Mapping[tuple[str, str], int], collected_minor: int
+) -> Mapping[tuple[str, str], int]:
+    """What stays due after so much was collected, the oldest first."""
+    left: dict[tuple[str, str], int] = {}
+    for bet, due_minor in marks.items():
+        paid = min(due_minor, collected_minor)
+        collected_minor -= paid
+        if due_minor > paid:
+            left[bet] = due_minor - paid
+    return left

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, assert_never
 
 from domain.bets import OPEN, RETURNED, BetKind, Deal, Result, Settlement, is_undecidable
 from domain.cards import Card, CardField
+from domain.correction import CorrectedBet, Proposal
 from domain.errors import Refused
 from domain.event import NEVER, Amount, DomainEvent, PositiveAmount, Stamp, replace
 from domain.rules import STANDARD_RULES, Rules
@@ -104,6 +105,50 @@ class RoundVoided(DomainEvent):
     reason: str
 
 
+class CorrectionProposed(DomainEvent):
+    """Somebody asked that other cards or other bets hold, or none at all, and said why.
+
+    `cards` are in dealing order; `bets` are all that are to hold. None: as they are.
+    """
+
+    TOPIC: ClassVar[str] = "round.correction_proposed"
+    correction_id: str
+    reason: str
+    is_void: bool
+    cards: tuple[CardField, ...] | None = None
+    bets: tuple[CorrectedBet, ...] | None = None
+
+
+class CorrectionRejected(DomainEvent):
+    """A correction was turned down by another actor than its proposer."""
+
+    TOPIC: ClassVar[str] = "round.correction_rejected"
+    correction_id: str
+
+
+class RoundCorrected(DomainEvent):
+    """A correction was approved, by the event's actor: this is what holds from now on.
+
+    It takes the place of the settlement, or the correction, that is this
+    round's version `replaces_version`. `cards` are in dealing order. The bets
+    that hold, and those that no longer do, are settled anew by the events that
+    follow; a bet that is not among `bets` goes back.
+    """
+
+    TOPIC: ClassVar[str] = "round.corrected"
+    correction_id: str
+    proposed_by: str
+    replaces_version: int
+    is_void: bool
+    cards: tuple[CardField, ...]
+    player: tuple[CardField, ...]
+    banker: tuple[CardField, ...]
+    player_total: int
+    banker_total: int
+    outcome: Outcome
+    bets: tuple[CorrectedBet, ...]
+
+
 RoundEvent = (
     RoundOpened
     | BetPlaced
@@ -115,6 +160,9 @@ RoundEvent = (
     | BetSettled
     | RoundSettled
     | RoundVoided
+    | CorrectionProposed
+    | CorrectionRejected
+    | RoundCorrected
 )
 
 
@@ -139,6 +187,27 @@ class Bet:
     stake_minor: int
     settlement: Settlement = OPEN
 
+    @property
+    def counts(self) -> bool:
+        """Whether it was neither taken back nor returned."""
+        return self.settlement.result is not Result.RETURNED
+
+
+@dataclass(frozen=True, slots=True)
+class BetChange:
+    """A bet as it was settled and as a correction settled it; None where it does not count."""
+
+    was: Bet | None
+    becomes: Bet | None
+
+    @property
+    def keeps_its_stake(self) -> bool:
+        """Whether the same account has the same stake on it."""
+        if self.was is None or self.becomes is None:
+            return False
+        was = (self.was.account_id, self.was.stake_minor)
+        return was == (self.becomes.account_id, self.becomes.stake_minor)
+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
@@ -151,7 +220,11 @@ class Declared:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of punto banco, from its first bet to its settlement."""
+    """One round of punto banco, from its first bet to its settlement and its corrections.
+
+    `settled_version` is the event that says what holds: the settlement, or the
+    latest correction.
+    """
 
     id: str
     version: int = 0
@@ -168,7 +241,10 @@ class Round:
     player: tuple[Card, ...] = ()
     banker: tuple[Card, ...] = ()
     dealt: tuple[Card, ...] = ()
+    irregular: str | None = None
     declared: Declared | None = None
+    settled_version: int = 0
+    corrections: Mapping[str, Proposal] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -354,6 +430,147 @@ class Round:
         events.append(RoundSettled(**self._next(stamp, len(events))))
         return tuple(events)
 
+    def propose_correction(
+        self,
+        correction_id: str,
+        *,
+        cards: tuple[Card, ...] | None,
+        bets: tuple[CorrectedBet, ...] | None,
+        is_void: bool,
+        reason: str,
+        stamp: Stamp,
+    ) -> CorrectionProposed:
+        """Asks for other cards, other bets, or a void of a settled round.
+
+        Refused is what the round's own rules would have refused.
+        """
+        self._must_be_settled()
+        self.corrected(Proposal(stamp.actor, cards, bets, is_void))
+        return CorrectionProposed(
+            **self._next(stamp),
+            correction_id=correction_id,
+            reason=reason,
+            is_void=is_void,
+            cards=cards,
+            bets=bets,
+        )
+
+    def reject_correction(self, correction_id: str, *, stamp: Stamp) -> CorrectionRejected:
+        """Turns a correction down; only another actor than its proposer can."""
+        self._must_be_undecided(correction_id, stamp.actor)
+        return CorrectionRejected(**self._next(stamp), correction_id=correction_id)
+
+    def approve_correction(self, correction_id: str, *, stamp: Stamp) -> tuple[RoundEvent, ...]:
+        """Corrects the round as proposed, judged by what holds now, and settles every bet anew."""
+        proposal = self._must_be_undecided(correction_id, stamp.actor)
+        self._must_be_settled()
+        after = self.corrected(proposal)
+        assert after.declared is not None
+        corrected = RoundCorrected(
+            **self._next(stamp),
+            correction_id=correction_id,
+            proposed_by=proposal.proposed_by,
+            replaces_version=self.settled_version,
+            is_void=proposal.is_void,
+            cards=after.dealt,
+            player=after.player,
+            banker=after.banker,
+            player_total=after.declared.player_total,
+            banker_total=after.declared.banker_total,
+            outcome=after.declared.outcome,
+            bets=tuple(
+                CorrectedBet(bet.id, bet.account_id, bet.kind, bet.stake_minor)
+                for bet in after.bets.values()
+                if bet.counts
+            ),
+        )
+        settled = (bet for bet in after.bets.values() if bet.counts or self._counts(bet.id))
+        return (
+            corrected,
+            *(
+                BetSettled(
+                    **self._next(stamp, ahead),
+                    bet_id=bet.id,
+                    result=bet.settlement.result,
+                    stake_minor=bet.stake_minor,
+                    win_minor=bet.settlement.win_minor,
+                    commission_minor=bet.settlement.commission_minor,
+                )
+                for ahead, bet in enumerate(settled, 1)
+            ),
+        )
+
+    def corrected(self, proposal: Proposal) -> Self:
+        """The round as it would stand by a proposal; refused where its rules do not allow that."""
+        if proposal.is_void:
+            returned = {bet.id: replace(bet, settlement=RETURNED) for bet in self.bets.values()}
+            return replace(self, state=RoundState.VOID, bets=returned)
+        placed = self._placed_anew(proposal.bets)
+        dealt = (
+            placed._kept_deal() if proposal.cards is None else placed._dealt_anew(proposal.cards)
+        )
+        settled = dealt
+        for event in dealt.settle(stamp=_UNSTAMPED):
+            settled = settled.apply(event)
+        gone = {
+            bet.id: replace(bet, settlement=RETURNED)
+            for bet in self.bets.values()
+            if bet.id not in settled.bets
+        }
+        return replace(settled, bets={**settled.bets, **gone})
+
+    def changes(self, after: "Round") -> tuple[BetChange, ...]:
+        """The bets that a correction changed: what they were, or what they came to."""
+        ids = dict.fromkeys((*self.bets, *after.bets))
+        both = (
+            BetChange(
+                self.bets[bet_id] if self._counts(bet_id) else None,
+                after.bets[bet_id] if after._counts(bet_id) else None,
+            )
+            for bet_id in ids
+        )
+        return tuple(change for change in both if change.was != change.becomes)
+
+    def _counts(self, bet_id: str) -> bool:
+        bet = self.bets.get(bet_id)
+        return bet is not None and bet.counts
+
+    def _placed_anew(self, bets: tuple[CorrectedBet, ...] | None) -> Self:
+        """The round with the bets that are to hold; those it has are not judged again."""
+        if bets is None:
+            held = {
+                bet.id: replace(bet, settlement=OPEN) for bet in self.bets.values() if bet.counts
+            }
+            return replace(self, state=RoundState.DEALING, bets=held)
+        placed = replace(self, state=RoundState.BETTING, bets={})
+        for bet in bets:
+            placed = placed.apply(
+                placed.place_bet(
+                    bet.bet,
+                    bet_id=bet.bet_id,
+                    account_id=bet.account_id,
+                    stake_minor=bet.stake_minor,
+                    stamp=_UNSTAMPED,
+                )
+            )
+        return replace(placed, state=RoundState.DEALING)
+
+    def _kept_deal(self) -> Self:
+        """The round complete with its own cards."""
+        for hand, cards in ((Hand.PLAYER, self.player), (Hand.BANKER, self.banker)):
+            for card in cards[:2]:
+                self._must_decide_every_bet(hand, card)
+        self._must_be_complete()
+        return replace(self, state=RoundState.RESOLVED)
+
+    def _dealt_anew(self, cards: tuple[Card, ...]) -> Self:
+        """The round with other cards; a forbidden one only where its deal was irregular."""
+        dealt = replace(self, player=(), banker=(), dealt=(), declared=None)
+        for event in dealt.deal(cards, irregular=self.irregular, stamp=_UNSTAMPED):
+            dealt = dealt.apply(event)
+        dealt._must_be_complete()
+        return dealt
+
     def void(self, reason: str, *, stamp: Stamp) -> RoundVoided:
         """Calls the round off before it is settled."""
         self.must_be_known()
@@ -384,6 +601,30 @@ class Round:
             raise Refused("round_settled", f"round {self.name} is settled", field="round_id")
         if self.state is RoundState.VOID:
             raise Refused("round_void", f"round {self.name} is void", field="round_id")
+
+    def _must_be_settled(self) -> None:
+        self.must_be_known()
+        if self.state is RoundState.VOID:
+            raise Refused("round_void", f"round {self.name} is void", field="round_id")
+        if self.state is not RoundState.SETTLED:
+            raise Refused("round_open", f"round {self.name} is not settled", field="round_id")
+
+    def _must_be_complete(self) -> None:
+        player, banker = _points([*self.player]), _points([*self.banker])
+        if next_hand(player, banker) is not None:
+            raise Refused("deal_incomplete", "the tableau demands another card", field="cards")
+
+    def _must_be_undecided(self, correction_id: str, actor: str) -> Proposal:
+        proposal = self.corrections[correction_id]
+        if proposal.is_decided:
+            raise Refused(
+                "already_decided", f"correction {correction_id} is decided", field="correction_id"
+            )
+        if proposal.proposed_by == actor:
+            raise Refused(
+                "same_actor", f"{actor} proposed correction {correction_id}", field="actor"
+            )
+        return proposal
 
     def _must_decide_every_bet(self, hand: Hand, card: Card) -> None:
         for bet in self.open_bets:
@@ -422,9 +663,12 @@ class Round:
                 return replace(now, state=RoundState.DEALING)
             case CardDealt() | ThirdCardDrawn():
                 dealt = (*self.dealt, event.card)
+                irregular = self.irregular or event.irregular
                 if event.hand is Hand.PLAYER:
-                    return replace(now, player=(*self.player, event.card), dealt=dealt)
-                return replace(now, banker=(*self.banker, event.card), dealt=dealt)
+                    player = (*self.player, event.card)
+                    return replace(now, player=player, dealt=dealt, irregular=irregular)
+                banker = (*self.banker, event.card)
+                return replace(now, banker=banker, dealt=dealt, irregular=irregular)
             case RoundResolved():
                 declared = Declared(event.player_total, event.banker_total, event.outcome)
                 return replace(now, state=RoundState.RESOLVED, declared=declared)
@@ -432,13 +676,48 @@ class Round:
                 settlement = Settlement(event.result, event.win_minor, event.commission_minor)
                 return replace(now, bets=_settled(self.bets, event.bet_id, settlement))
             case RoundSettled():
-                return replace(now, state=RoundState.SETTLED)
+                version = event.originator_version
+                return replace(now, state=RoundState.SETTLED, settled_version=version)
             case RoundVoided():
                 returned = {bet.id: replace(bet, settlement=RETURNED) for bet in self.bets.values()}
                 return replace(now, state=RoundState.VOID, bets=returned)
+            case CorrectionProposed():
+                proposal = Proposal(event.actor, event.cards, event.bets, event.is_void)
+                proposals = {**self.corrections, event.correction_id: proposal}
+                return replace(now, corrections=proposals)
+            case CorrectionRejected():
+                return replace(now, corrections=self._decided(event.correction_id))
+            case RoundCorrected():
+                declared = Declared(event.player_total, event.banker_total, event.outcome)
+                return replace(
+                    now,
+                    state=RoundState.VOID if event.is_void else RoundState.SETTLED,
+                    player=event.player,
+                    banker=event.banker,
+                    dealt=event.cards,
+                    declared=declared,
+                    bets=self._holding(event.bets),
+                    settled_version=event.originator_version,
+                    corrections=self._decided(event.correction_id),
+                )
             case _:
                 assert_never(event)
 
+    def _decided(self, correction_id: str) -> Mapping[str, Proposal]:
+        decided = replace(self.corrections[correction_id], is_decided=True)
+        return {**self.corrections, correction_id: decided}
+
+    def _holding(self, bets: tuple[CorrectedBet, ...]) -> Mapping[str, Bet]:
+        """The bets as they hold, to be settled anew; the others stay or become returned."""
+        returned = {bet.id: replace(bet, settlement=RETURNED) for bet in self.bets.values()}
+        held = {
+            bet.bet_id: Bet(bet.bet_id, bet.account_id, bet.bet, bet.stake_minor) for bet in bets
+        }
+        return {**returned, **held}
+
+
+_UNSTAMPED = Stamp(at=NEVER, actor="", key="")
+"""For events that are only tried, and never recorded."""
 
 _LOOKS_AT = {BetKind.PLAYER_PAIR: Hand.PLAYER, BetKind.BANKER_PAIR: Hand.BANKER}
 _OPPOSITE = {BetKind.PLAYER: BetKind.BANKER, BetKind.BANKER: BetKind.PLAYER}

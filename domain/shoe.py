@@ -1,5 +1,6 @@
 """A shoe: its cards, physical or shuffled by a seed, and the rounds dealt from it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal, Self, assert_never
@@ -49,11 +50,30 @@ class RoundStarted(DomainEvent):
 
 
 class CardsDrawn(DomainEvent):
-    """A round ended, having drawn these cards in dealing order."""
+    """A round ended, having drawn these cards in dealing order.
+
+    `marked` are the accounts for which it marked commission as due, if any: it
+    is collected when the shoe closes.
+    """
 
     TOPIC: ClassVar[str] = "shoe.cards_drawn"
     round_id: str
     cards: tuple[CardField, ...]
+    marked: tuple[str, ...] | None = None
+
+
+class DrawCorrected(DomainEvent):
+    """A correction of a round changed what the round drew, or what it marked as due.
+
+    `cards` were drawn and not `instead_of`; both are empty where the cards stand.
+    """
+
+    TOPIC: ClassVar[str] = "shoe.draw_corrected"
+    round_id: str
+    correction_id: str
+    instead_of: tuple[CardField, ...]
+    cards: tuple[CardField, ...]
+    marked: tuple[str, ...] | None = None
 
 
 class CutCardReached(DomainEvent):
@@ -69,12 +89,23 @@ class ShoeClosed(DomainEvent):
     seed: str | None = None
 
 
-ShoeEvent = ShoeOpened | CardsBurned | RoundStarted | CardsDrawn | CutCardReached | ShoeClosed
+ShoeEvent = (
+    ShoeOpened
+    | CardsBurned
+    | RoundStarted
+    | CardsDrawn
+    | DrawCorrected
+    | CutCardReached
+    | ShoeClosed
+)
 
 
 @dataclass(frozen=True)
 class Shoe:
-    """Decks of cards in one order. It deals one round at a time."""
+    """Decks of cards in one order. It deals one round at a time.
+
+    `marked` are the accounts that commission was marked for in its rounds.
+    """
 
     id: str
     version: int = 0
@@ -88,6 +119,7 @@ class Shoe:
     round_id: str | None = None
     cut_card_is_out: bool = False
     rounds_after_cut_card: int = 0
+    marked: frozenset[str] = frozenset()
     is_closed: bool = False
 
     @property
@@ -154,11 +186,50 @@ class Shoe:
         self._must_not_be_in_a_round()
         return RoundStarted(**stamp.on(self.id, self.version + 1), round_id=round_id, number=number)
 
-    def end_round(self, cards: tuple[Card, ...], *, stamp: Stamp) -> CardsDrawn:
-        """Ends the round that is open, with all the cards it drew."""
+    def end_round(
+        self, cards: tuple[Card, ...], *, marked: Iterable[str] = (), stamp: Stamp
+    ) -> CardsDrawn:
+        """Ends the round that is open, with all the cards it drew.
+
+        `marked` are the accounts for which it marked commission as due.
+        """
         assert self.round_id is not None
         return CardsDrawn(
-            **stamp.on(self.id, self.version + 1), round_id=self.round_id, cards=cards
+            **stamp.on(self.id, self.version + 1),
+            round_id=self.round_id,
+            cards=cards,
+            marked=_sorted(marked),
+        )
+
+    def correct_draw(
+        self,
+        round_id: str,
+        *,
+        correction_id: str,
+        instead_of: tuple[Card, ...],
+        cards: tuple[Card, ...],
+        marked: Iterable[str] = (),
+        on_table: tuple[Card, ...] = (),
+        stamp: Stamp,
+    ) -> tuple[DrawCorrected, ...]:
+        """Records, closed or not, what a corrected round drew and marked; nothing if that stands.
+
+        Refused as in `check_corrected`.
+        """
+        changed = instead_of != cards
+        names = _sorted(marked)
+        if not changed and not names:
+            return ()
+        self.check_corrected(instead_of=instead_of, cards=cards, on_table=on_table)
+        return (
+            DrawCorrected(
+                **stamp.on(self.id, self.version + 1),
+                round_id=round_id,
+                correction_id=correction_id,
+                instead_of=instead_of if changed else (),
+                cards=cards if changed else (),
+                marked=names,
+            ),
         )
 
     def next_cards(self, count: int, *, in_round: int, seed: bytes) -> tuple[Card, ...]:
@@ -207,6 +278,40 @@ class Shoe:
                 field="cards",
             )
 
+    def check_corrected(
+        self,
+        *,
+        instead_of: tuple[Card, ...],
+        cards: tuple[Card, ...],
+        on_table: tuple[Card, ...] = (),
+    ) -> None:
+        """Refuses cards that an ended round cannot have drawn in the place of others.
+
+        A shuffled shoe's cards are its seed's. From a physical one, no more of
+        a card may come out than the decks hold, unless that was so before. What
+        lies `on_table` in the round that is open counts too.
+        """
+        if instead_of == cards:
+            return
+        if self.source == "shuffled":
+            raise Refused(
+                "invalid_command", "cards: a shuffled shoe deals by itself", field="cards"
+            )
+        others = (*self.burned, *_without(self.drawn, instead_of), *on_table)
+        before = excess_cards((*others, *instead_of), decks=self.decks)
+        after = excess_cards((*others, *cards), decks=self.decks)
+        for card, count in after.items():
+            if count > before.get(card, 0):
+                raise Refused(
+                    "card_not_in_shoe",
+                    f"{card} would be there {count} times in a shoe of {self.decks} decks",
+                    field="cards",
+                )
+        if len(cards) > len(instead_of) and len(others) + len(cards) > 52 * self.decks:
+            raise Refused(
+                "card_not_in_shoe", f"shoe {self.name} did not hold so many cards", field="cards"
+            )
+
     def must_be_known(self) -> None:
         """Refuses a shoe that was never opened."""
         if not self.version:
@@ -244,10 +349,27 @@ class Shoe:
                     rounds_after_cut_card=after,
                 )
             case CardsDrawn():
-                return replace(shoe, round_id=None, drawn=shoe.drawn + event.cards)
+                drawn = shoe.drawn + event.cards
+                marked = shoe.marked.union(event.marked or ())
+                return replace(shoe, round_id=None, drawn=drawn, marked=marked)
+            case DrawCorrected():
+                drawn = (*_without(shoe.drawn, event.instead_of), *event.cards)
+                return replace(shoe, drawn=drawn, marked=shoe.marked.union(event.marked or ()))
             case CutCardReached():
                 return replace(shoe, cut_card_is_out=True)
             case ShoeClosed():
                 return replace(shoe, is_closed=True)
             case _:
                 assert_never(event)
+
+
+def _without(cards: tuple[Card, ...], some: tuple[Card, ...]) -> tuple[Card, ...]:
+    """The cards that are left where some of them are taken away, each once."""
+    left = list(cards)
+    for card in some:
+        left.remove(card)
+    return tuple(left)
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...] | None:
+    return tuple(sorted(set(names))) or None

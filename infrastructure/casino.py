@@ -14,6 +14,7 @@ from eventsourcing.persistence import StoredEvent
 from eventsourcing.utils import Environment
 
 from domain.account import Account
+from domain.correction import Correction
 from domain.event import DomainEvent, check_order
 from domain.round import Round
 from domain.shoe import Shoe
@@ -22,7 +23,7 @@ from domain.table import Table
 from infrastructure.store.mapper import PydanticMapper
 from infrastructure.store.session import Beside, ClientKey, Remembered, Session, Sessions
 
-Aggregate = Site | Table | Shoe | Round | Account
+Aggregate = Site | Table | Shoe | Round | Account | Correction
 
 AGGREGATES_IN_MEMORY = 10_000
 
@@ -31,6 +32,7 @@ _NEW: dict[str, Callable[[str], Aggregate]] = {
     "shoe": Shoe,
     "round": Round,
     "account": Account,
+    "correction": Correction,
 }
 
 
@@ -82,6 +84,9 @@ class Book:
 
     def account(self, account_id: str) -> Account:
         return cast(Account, self._aggregate(f"account:{account_id}"))
+
+    def correction(self, correction_id: str) -> Correction:
+        return cast(Correction, self._aggregate(f"correction:{correction_id}"))
 
     def seed(self, shoe_id: str) -> bytes:
         """The seed of a shuffled shoe that is open."""

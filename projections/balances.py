@@ -11,11 +11,14 @@ from domain.account import (
     AccountEvent,
     AccountFrozen,
     AccountOpened,
+    AccountReopened,
     AccountUnfrozen,
     CommissionCharged,
     CommissionMarked,
+    DueCollected,
     FundsDeposited,
     FundsWithdrawn,
+    SettlementReversed,
     StakeLost,
     StakePlaced,
     StakeReturned,
@@ -46,7 +49,7 @@ class Balances(RowProjection[BalanceRow]):
     """A row for each account."""
 
     name = "balances"
-    version = 1
+    version = 2
     tables = ("balances",)
     topics = topics_of(AccountEvent)
     row_type = BalanceRow
@@ -123,8 +126,9 @@ class Balances(RowProjection[BalanceRow]):
             case FundsWithdrawn():
                 row.available_minor -= event.amount_minor
             case StakePlaced():
-                row.available_minor -= event.stake_minor
+                row.available_minor += (event.owed_minor or 0) - event.stake_minor
                 row.in_play_minor += event.stake_minor
+                row.owed_minor += event.owed_minor or 0
             case StakeLost():
                 row.in_play_minor -= event.stake_minor
             case StakeReturned():
@@ -137,12 +141,24 @@ class Balances(RowProjection[BalanceRow]):
                 row.available_minor -= event.commission_minor
             case CommissionMarked():
                 row.commission_due_minor += event.commission_minor
+            case DueCollected():
+                row.available_minor -= event.commission_minor + event.owed_minor
+                row.commission_due_minor -= event.commission_minor
+                row.owed_minor -= event.owed_minor
+            case SettlementReversed():
+                row.available_minor += event.refunded_minor + event.owed_minor - event.taken_minor
+                row.in_play_minor += event.stake_minor
+                row.commission_due_minor -= event.unmarked_minor
+                row.owed_minor += event.owed_minor
             case AccountFrozen():
                 row.is_frozen = True
             case AccountUnfrozen():
                 row.is_frozen = False
             case AccountClosed():
                 row.is_closed = True
+            case AccountReopened():
+                row.is_closed = False
+                row.is_frozen = True
             case _:
                 assert_never(event)
 

@@ -16,6 +16,9 @@ from domain.round import (
     BetSettled,
     BettingClosed,
     CardDealt,
+    CorrectionProposed,
+    CorrectionRejected,
+    RoundCorrected,
     RoundEvent,
     RoundOpened,
     RoundResolved,
@@ -58,7 +61,7 @@ class Rounds(RowProjection[RoundRow]):
     """A row for each round that was opened."""
 
     name = "rounds"
-    version = 1
+    version = 2
     tables = ("rounds",)
     topics = topics_of(RoundEvent)
     row_type = RoundRow
@@ -178,8 +181,26 @@ class Rounds(RowProjection[RoundRow]):
                 row.state = RoundState.VOID.value
                 row.stakes = {}
                 row.turnover_minor = 0
+            case CorrectionProposed() | CorrectionRejected():
+                pass
+            case RoundCorrected():
+                _correct(row, event)
             case _:
                 assert_never(event)
+
+
+def _correct(row: RoundRow, event: RoundCorrected) -> None:
+    """What holds after a correction; it was settled when it was settled first."""
+    row.player_cards = " ".join(map(str, event.player))
+    row.banker_cards = " ".join(map(str, event.banker))
+    row.player_total = event.player_total
+    row.banker_total = event.banker_total
+    row.outcome = event.outcome.value
+    row.turnover_minor = sum(bet.stake_minor for bet in event.bets)
+    if event.is_void:
+        row.state = RoundState.VOID.value
+    else:
+        row.bets = len(event.bets)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from domain.shoe import (
     CardsBurned,
     CardsDrawn,
     CutCardReached,
+    DrawCorrected,
     RoundStarted,
     ShoeClosed,
     ShoeEvent,
@@ -41,7 +42,7 @@ class Shoes(RowProjection[ShoeRow]):
     """A row for each shoe."""
 
     name = "shoes"
-    version = 1
+    version = 2
     tables = ("shoes",)
     topics = topics_of(ShoeEvent)
     row_type = ShoeRow
@@ -122,6 +123,8 @@ class Shoes(RowProjection[ShoeRow]):
                 row.rounds += 1
             case CardsDrawn():
                 row.cards_drawn += len(event.cards)
+            case DrawCorrected():
+                row.cards_drawn += len(event.cards) - len(event.instead_of)
             case CutCardReached():
                 row.cut_card_is_out = True
             case ShoeClosed():

@@ -22,6 +22,9 @@ from domain.round import (
     BetSettled,
     BettingClosed,
     CardDealt,
+    CorrectionProposed,
+    CorrectionRejected,
+    RoundCorrected,
     RoundEvent,
     RoundOpened,
     RoundResolved,
@@ -111,6 +114,8 @@ class RoundRecord:
                 self.cancelled.add(event.bet_id)
             case RoundVoided():
                 self.is_settled, self.is_void = False, True
+            case CorrectionProposed() | CorrectionRejected() | RoundCorrected():
+                pass
             case _:
                 assert_never(event)
 

@@ -12,7 +12,10 @@ from domain.round import (
     BetSettled,
     BettingClosed,
     CardDealt,
+    CorrectionProposed,
+    CorrectionRejected,
     Round,
+    RoundCorrected,
     RoundEvent,
     RoundOpened,
     RoundResolved,
@@ -127,6 +130,9 @@ def _rule(event: RoundEvent, before: Round) -> str | None:
             | BetSettled()
             | RoundSettled()
             | RoundVoided()
+            | CorrectionProposed()
+            | CorrectionRejected()
+            | RoundCorrected()
         ):
             return None
         case _:

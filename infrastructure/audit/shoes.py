@@ -9,6 +9,7 @@ from domain.shoe import (
     CardsBurned,
     CardsDrawn,
     CutCardReached,
+    DrawCorrected,
     RoundStarted,
     ShoeClosed,
     ShoeEvent,
@@ -65,7 +66,7 @@ class ShoeRecord:
                 self.opened = event
             case CardsBurned():
                 self.burned += event.cards
-            case CutCardReached():
+            case CutCardReached() | DrawCorrected():
                 pass
             case ShoeClosed():
                 self.closed = event

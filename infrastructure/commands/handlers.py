@@ -81,7 +81,7 @@ def unfreeze_account(book: Book, command: contract.UnfreezeAccount, stamp: Stamp
 
 
 def close_account(book: Book, command: contract.CloseAccount, stamp: Stamp) -> Answer:
-    book.record(book.account(command.account_id).close(command.reason, stamp=stamp))
+    book.record(*book.account(command.account_id).close(command.reason, stamp=stamp))
     return _balance_of(book, command.account_id)
 
 

@@ -12,6 +12,7 @@ from eventsourcing.utils import register_topic
 from pydantic import ValidationError
 
 import domain.account
+import domain.correction
 import domain.round
 import domain.shoe
 import domain.site

@@ -330,7 +330,7 @@ def play_an_evening() -> list[Recorded]:
     ledger.save(ledger.get("account:ann").freeze("asked for it", stamp=ledger.stamp()))
     ledger.save(ledger.get("account:ann").unfreeze("asked for it", stamp=ledger.stamp()))
     ledger.open_account("dot", deposit_minor=0)
-    ledger.save(ledger.get("account:dot").close("never came", stamp=ledger.stamp()))
+    ledger.save(*ledger.get("account:dot").close("never came", stamp=ledger.stamp()))
     return ledger.recorded
 
 
