@@ -10,7 +10,7 @@ table, whatever is in them.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any, NamedTuple, assert_never, cast
@@ -26,6 +26,9 @@ from domain.round import (
     BetSettled,
     BettingClosed,
     CardDealt,
+    CorrectionProposed,
+    CorrectionRejected,
+    RoundCorrected,
     RoundEvent,
     RoundOpened,
     RoundResolved,
@@ -97,10 +100,6 @@ class Wager:
     result: str = Result.OPEN.value
     win_minor: int = 0
     commission_minor: int = 0
-
-    @property
-    def is_open(self) -> bool:
-        return self.result == Result.OPEN.value
 
 
 @dataclass(slots=True)
@@ -236,7 +235,9 @@ _ADD_RULES = """
     VALUES (%(table_id)s, %(rules_version)s, %(rules)s)
     ON CONFLICT (table_id, rules_version) DO NOTHING
 """
-_SELECT_SETTINGS = "SELECT position, at, zone, starts_at, closed FROM {}day_settings ORDER BY position"
+_SELECT_SETTINGS = (
+    "SELECT position, at, zone, starts_at, closed FROM {}day_settings ORDER BY position"
+)
 _ADD_SETTING = """
     INSERT INTO day_settings (position, at, zone, starts_at, closed)
     VALUES (%(position)s, %(at)s, %(zone)s, %(starts_at)s, %(closed)s)
@@ -340,6 +341,7 @@ class _Page:
             case BetSettled():
                 wager = row.bets[event.bet_id]
                 self._play_of(row, wager, event.at).in_play_minor -= wager.stake_minor
+                self._staked_in(row)
                 wager.result = event.result.value
                 wager.win_minor = event.win_minor
                 wager.commission_minor = event.commission_minor
@@ -353,7 +355,17 @@ class _Page:
                 row.bets = {}
                 row.state = RoundState.VOID.value
                 self._counts[self._place(row, event.at)].void_rounds += 1
-            case CardDealt() | ThirdCardDrawn() | RoundResolved() | BettingClosed() | RoundOpened():
+            case RoundCorrected():
+                self._correct(row, event)
+            case (
+                CardDealt()
+                | ThirdCardDrawn()
+                | RoundResolved()
+                | BettingClosed()
+                | RoundOpened()
+                | CorrectionProposed()
+                | CorrectionRejected()
+            ):
                 pass
             case _:
                 assert_never(event)
@@ -408,6 +420,33 @@ class _Page:
         self._calendar = _after(self._calendar, setting)
         self._days.clear()
 
+    def _correct(self, row: RoundRow, event: RoundCorrected) -> None:
+        """Takes back what was settled; what holds is settled anew by the events that follow."""
+        self._staked_in(row)
+        counted = {
+            bet_id: wager
+            for bet_id, wager in row.bets.items()
+            if wager.result != Result.RETURNED.value
+        }
+        for wager in counted.values():
+            self._count(row, wager, event.at, sign=-1)
+        held = {
+            bet.bet_id: Wager(bet.account_id, bet.bet.value, bet.stake_minor) for bet in event.bets
+        }
+        gone = {
+            bet_id: Wager(wager.account_id, wager.bet, wager.stake_minor)
+            for bet_id, wager in counted.items()
+            if bet_id not in held
+        }
+        row.bets = {**gone, **held}
+        for wager in row.bets.values():
+            self._play_of(row, wager, event.at).in_play_minor += wager.stake_minor
+        if event.is_void:
+            row.state = RoundState.VOID.value
+            count = self._counts[self._place(row, event.at)]
+            count.rounds -= 1
+            count.void_rounds += 1
+
     def _count(self, row: RoundRow, wager: Wager, at: datetime, *, sign: int) -> None:
         """Counts a settled bet, or no longer."""
         if wager.result == Result.RETURNED.value:
@@ -425,9 +464,7 @@ class _Page:
         self._count_pairs(row, wager.bet, stake_minor, self._place(row, at))
 
     def _count_pairs(self, row: RoundRow, bet: str, change_minor: int, place: Place) -> None:
-        staked = self._staked.get(row.round_id)
-        if staked is None:
-            staked = self._staked[row.round_id] = _staked(row, but=(bet, change_minor))
+        staked = self._staked_in(row)
         before = staked[bet]
         after = staked[bet] = before + change_minor
         for other, other_minor in staked.items():
@@ -438,6 +475,19 @@ class _Page:
             else:
                 pair.product_minor += change_minor * other_minor
                 pair.rounds += ((after > 0) - (before > 0)) * (other_minor > 0)
+
+    def _staked_in(self, row: RoundRow) -> Counter[str]:
+        """What is staked on each kind in the settled bets of a round.
+
+        It has to be asked for before the first of them changes.
+        """
+        staked = self._staked.get(row.round_id)
+        if staked is None:
+            staked = self._staked[row.round_id] = Counter()
+            for wager in row.bets.values():
+                if wager.result not in (Result.OPEN.value, Result.RETURNED.value):
+                    staked[wager.bet] += wager.stake_minor
+        return staked
 
     def _play_of(self, row: RoundRow, wager: Wager, at: datetime) -> Play:
         return self._play[self._place(row, at), wager.account_id, wager.bet]
@@ -473,17 +523,6 @@ def _after(before: GamingCalendar, setting: _Setting) -> GamingCalendar:
     assert setting.zone is not None
     assert setting.starts_at is not None
     return before.change(setting.zone, starts_at=setting.starts_at, since=setting.at)
-
-
-def _staked(row: RoundRow, *, but: tuple[str, int]) -> Counter[str]:
-    """What is staked on each kind in settled bets, without a change that is just being made."""
-    staked: Counter[str] = Counter()
-    for wager in row.bets.values():
-        if wager.result not in (Result.OPEN.value, Result.RETURNED.value):
-            staked[wager.bet] += wager.stake_minor
-    bet, change_minor = but
-    staked[bet] -= change_minor
-    return staked
 
 
 def _stored(bets: Mapping[str, Wager]) -> dict[str, list[Any]]:

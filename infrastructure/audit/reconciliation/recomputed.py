@@ -17,6 +17,9 @@ from domain.round import (
     BetSettled,
     BettingClosed,
     CardDealt,
+    CorrectionProposed,
+    CorrectionRejected,
+    RoundCorrected,
     RoundEvent,
     RoundOpened,
     RoundResolved,
@@ -98,7 +101,22 @@ class RecomputedRound:
                 self._bets.pop(event.bet_id, None)
             case RoundVoided():
                 self._bets = {}
-            case BetSettled() | BettingClosed() | RoundResolved():
+            case RoundCorrected():
+                self._player = [card.points for card in event.player]
+                self._banker = [card.points for card in event.banker]
+                self._bets = {
+                    bet.bet_id: Stake(bet.account_id, bet.bet, bet.stake_minor)
+                    for bet in event.bets
+                    if not event.is_void
+                }
+                return self._changes()
+            case (
+                BetSettled()
+                | BettingClosed()
+                | RoundResolved()
+                | CorrectionProposed()
+                | CorrectionRejected()
+            ):
                 # What others made of it is what this is compared with.
                 pass
             case _:

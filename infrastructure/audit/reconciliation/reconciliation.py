@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple, cast, get_args
 
-from domain.account import AccountOpened, CommissionCharged, CommissionMarked
+from domain.account import (
+    AccountOpened,
+    CommissionCharged,
+    CommissionMarked,
+    DueCollected,
+    SettlementReversed,
+)
 from domain.event import NEVER, DomainEvent, Entry, Recorded, Unreadable
 from domain.round import BetPlaced, RoundEvent, RoundOpened
 from domain.shoe import ShoeOpened
@@ -102,6 +108,11 @@ class Reconciliation:
         elif isinstance(event, CommissionMarked):
             minor = event.commission_minor
             self._see_commission(position, event, minor, due_minor=minor)
+        elif isinstance(event, SettlementReversed):
+            minor = -event.refunded_minor - event.unmarked_minor
+            self._see_commission(position, event, minor, due_minor=-event.unmarked_minor)
+        elif isinstance(event, DueCollected):
+            self._see_collection(event)
         elif isinstance(event, AccountOpened):
             account_id = event.originator_id.removeprefix("account:")
             self._accounts[account_id] = event.currency
@@ -164,7 +175,7 @@ class Reconciliation:
     def _see_commission(
         self,
         position: int,
-        event: CommissionCharged | CommissionMarked,
+        event: CommissionCharged | CommissionMarked | SettlementReversed,
         amount_minor: int,
         *,
         due_minor: int,
@@ -184,6 +195,13 @@ class Reconciliation:
         if self._counts(item):
             self._events.find(item, amount_minor)
             self._due.expect(item._replace(table=None, shoe=None), due_minor)
+
+    def _see_collection(self, event: DueCollected) -> None:
+        account_id = event.originator_id.removeprefix("account:")
+        currency = self._accounts.get(account_id)
+        item = Item(currency, None, None, account_id, self._booked_on(event), None, None)
+        if self._counts(item):
+            self._due.expect(item, -event.commission_minor)
 
     def _round(self, round_id: str, position: int, *, is_new: bool = False) -> RecomputedRound:
         """A round as it stood before a position; one that was dropped is read again."""
