@@ -421,6 +421,16 @@ class Account:
         if not self.version:
             raise Refused("unknown_account", f"there is no account {self.name}", field="account_id")
 
+    def must_hold(self, currency: str) -> None:
+        """Refuses an account that was never opened, or holds another currency than the table's."""
+        self.must_be_known()
+        if self.currency != currency:
+            raise Refused(
+                "currency_mismatch",
+                f"account {self.name} holds {self.currency}, the table plays {currency}",
+                field="account_id",
+            )
+
     def _must_be_open(self) -> None:
         self.must_be_known()
         if self.is_closed:

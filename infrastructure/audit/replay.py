@@ -29,7 +29,7 @@ from domain.tableau import Hand, banker_draws, is_natural, player_draws, total
 from infrastructure.audit.findings import Finding
 from infrastructure.audit.judgement import judge_round
 from infrastructure.audit.record import RoundRecord
-from infrastructure.commands.handlers import bet_line
+from infrastructure.commands.answers import bet_line
 
 _NOT_OWN = frozenset(DomainEvent.model_fields)
 

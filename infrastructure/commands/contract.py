@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from datetime import date, datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from zoneinfo import available_timezones
 
 import orjson
@@ -23,6 +23,7 @@ from pydantic import (
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    model_validator,
 )
 
 from domain.bets import BetKind
@@ -99,7 +100,7 @@ class Command(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    STREAMS: ClassVar[tuple[str, ...]] = ("table", "shoe", "round", "account")
+    STREAMS: ClassVar[tuple[str, ...]] = ("table", "shoe", "round", "account", "correction")
 
     key: Id
     at: GivenTime | None = None
@@ -269,6 +270,48 @@ class VoidRound(Command):
     reason: Text
 
 
+class ProposeCorrection(Command):
+    """What is to hold: other cards, other bets or both, or that the round is void."""
+
+    command: Literal["propose_correction"]
+    actor: Id
+    correction_id: Id
+    round_id: Id
+    reason: Text
+    cards: Annotated[tuple[CardField, ...], Field(min_length=4, max_length=6)] | None = None
+    bets: Annotated[tuple[Bet, ...], Field(max_length=1000)] | None = None
+    void: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _says_what_is_to_hold(self) -> Self:
+        others = (self.cards, self.bets)
+        if self.void is None and others == (None, None):
+            raise ValueError("say what is to hold: cards, bets, or void")
+        if self.void is not None and others != (None, None):
+            raise ValueError("a void round holds neither cards nor bets")
+        return self
+
+    def stream_ids(self) -> set[str]:
+        return super().stream_ids() | {f"account:{bet.account_id}" for bet in self.bets or ()}
+
+
+class ApproveCorrection(Command):
+    command: Literal["approve_correction"]
+    actor: Id
+    correction_id: Id
+
+
+class RejectCorrection(Command):
+    command: Literal["reject_correction"]
+    actor: Id
+    correction_id: Id
+
+
+class CollectDue(Command):
+    command: Literal["collect_due"]
+    account_id: Id
+
+
 class CloseShoe(Command):
     command: Literal["close_shoe"]
     shoe_id: Id
@@ -311,6 +354,10 @@ _AnyCommand = (
     | SettleRound
     | PlayRound
     | VoidRound
+    | ProposeCorrection
+    | ApproveCorrection
+    | RejectCorrection
+    | CollectDue
     | CloseShoe
 )
 _COMMAND: TypeAdapter[Command] = TypeAdapter(Annotated[_AnyCommand, Field(discriminator="command")])

@@ -5,20 +5,29 @@ is then undone to where the command began.
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from domain.bets import RETURNED, Settlement
+from domain.bets import RETURNED
 from domain.cards import Card
 from domain.errors import Refused
 from domain.event import Stamp
-from domain.round import Bet, Declared, Round, RoundState
+from domain.round import Declared, Round, RoundState
 from domain.shoe import MOST_CARDS_A_ROUND, Shoe
 from domain.shuffle import SCHEME, SEED_BYTES, commitment
 from infrastructure.casino import Book
-from infrastructure.commands import contract
+from infrastructure.commands import contract, correcting
+from infrastructure.commands.answers import (
+    Answer,
+    available,
+    balance_of,
+    before_staking,
+    settlement,
+    standing,
+    texts,
+)
+from infrastructure.commands.settling import collect_commission, resolve
 
-Answer = dict[str, Any]
 Handler = Callable[[Book, Any, Stamp], Answer]
 
 FEWEST_CARDS_A_ROUND = 4
@@ -57,44 +66,42 @@ def _rules_of(book: Book, table_id: str) -> Answer:
 
 def open_account(book: Book, command: contract.OpenAccount, stamp: Stamp) -> Answer:
     book.record(book.account(command.account_id).open(command.currency, stamp=stamp))
-    return _balance_of(book, command.account_id)
+    return balance_of(book, command.account_id)
 
 
 def deposit(book: Book, command: contract.Deposit, stamp: Stamp) -> Answer:
     book.record(book.account(command.account_id).deposit(command.amount_minor, stamp=stamp))
-    return _balance_of(book, command.account_id)
+    return balance_of(book, command.account_id)
 
 
 def withdraw(book: Book, command: contract.Withdraw, stamp: Stamp) -> Answer:
     book.record(book.account(command.account_id).withdraw(command.amount_minor, stamp=stamp))
-    return _balance_of(book, command.account_id)
+    return balance_of(book, command.account_id)
 
 
 def freeze_account(book: Book, command: contract.FreezeAccount, stamp: Stamp) -> Answer:
     book.record(book.account(command.account_id).freeze(command.reason, stamp=stamp))
-    return _balance_of(book, command.account_id)
+    return balance_of(book, command.account_id)
 
 
 def unfreeze_account(book: Book, command: contract.UnfreezeAccount, stamp: Stamp) -> Answer:
     book.record(book.account(command.account_id).unfreeze(command.reason, stamp=stamp))
-    return _balance_of(book, command.account_id)
+    return balance_of(book, command.account_id)
 
 
 def close_account(book: Book, command: contract.CloseAccount, stamp: Stamp) -> Answer:
     book.record(*book.account(command.account_id).close(command.reason, stamp=stamp))
-    return _balance_of(book, command.account_id)
+    return balance_of(book, command.account_id)
 
 
-def _balance_of(book: Book, account_id: str) -> Answer:
-    account = book.account(account_id)
+def collect_due(book: Book, command: contract.CollectDue, stamp: Stamp) -> Answer:
+    before = book.account(command.account_id)
+    book.record(*before.collect_due(stamp=stamp))
+    after = book.account(command.account_id)
     return {
-        "account_id": account_id,
-        "currency": account.currency,
-        "available_minor": account.available_minor,
-        "in_play_minor": account.in_play_minor,
-        "commission_due_minor": account.commission_due_minor,
-        "owed_minor": account.owed_minor,
-        "transaction": account.version,
+        **balance_of(book, command.account_id),
+        "commission_collected_minor": before.commission_due_minor - after.commission_due_minor,
+        "owed_collected_minor": before.owed_minor - after.owed_minor,
     }
 
 
@@ -121,7 +128,7 @@ def open_shoe(book: Book, command: contract.OpenShoe, stamp: Stamp) -> Answer:
         )
         book.record(*opened)
         book.keep_seed(command.shoe_id, seed)
-        burned = _texts(book.shoe(command.shoe_id).burned)
+        burned = texts(book.shoe(command.shoe_id).burned)
         answer |= {"scheme": SCHEME, "commitment": commitment(seed), "burned": burned}
     book.record(table.place_shoe(command.shoe_id, stamp=stamp))
     return answer
@@ -129,7 +136,7 @@ def open_shoe(book: Book, command: contract.OpenShoe, stamp: Stamp) -> Answer:
 
 def burn_cards(book: Book, command: contract.BurnCards, stamp: Stamp) -> Answer:
     book.record(book.shoe(command.shoe_id).burn(command.cards, stamp=stamp))
-    return {"shoe_id": command.shoe_id, "burned": _texts(command.cards)}
+    return {"shoe_id": command.shoe_id, "burned": texts(command.cards)}
 
 
 def cut_card(book: Book, command: contract.CutCard, stamp: Stamp) -> Answer:
@@ -150,6 +157,7 @@ def close_shoe(book: Book, command: contract.CloseShoe, stamp: Stamp) -> Answer:
     shoe.must_be_open()
     seed = book.seed(command.shoe_id) if shoe.source == "shuffled" else None
     closed = shoe.close(seed=seed, stamp=stamp)
+    collect_commission(book, shoe.marked, stamp)
     removed = book.table(shoe.table_id).remove_shoe(command.shoe_id, stamp=stamp)
     book.record(closed, removed)
     answer: Answer = {"shoe_id": command.shoe_id, "rounds": shoe.rounds}
@@ -161,7 +169,7 @@ def close_shoe(book: Book, command: contract.CloseShoe, stamp: Stamp) -> Answer:
 
 def open_round(book: Book, command: contract.OpenRound, stamp: Stamp) -> Answer:
     _start_round(book, command.round_id, command.shoe_id, stamp)
-    return _standing(book, command.round_id)
+    return standing(book, command.round_id)
 
 
 def place_bet(book: Book, command: contract.PlaceBet, stamp: Stamp) -> Answer:
@@ -179,7 +187,7 @@ def cancel_bet(book: Book, command: contract.CancelBet, stamp: Stamp) -> Answer:
     bet = round_.bets.get(command.bet_id)
     book.record(round_.cancel_bet(command.bet_id, stamp=stamp))
     if bet is not None:
-        _resolve(book, round_, bet, RETURNED, stamp)
+        resolve(book, round_, bet, RETURNED, stamp)
     returned_minor = 0 if bet is None else bet.stake_minor
     return {
         "round_id": command.round_id,
@@ -190,40 +198,40 @@ def cancel_bet(book: Book, command: contract.CancelBet, stamp: Stamp) -> Answer:
 
 def close_betting(book: Book, command: contract.CloseBetting, stamp: Stamp) -> Answer:
     book.record(book.round(command.round_id).close_betting(stamp=stamp))
-    return _standing(book, command.round_id)
+    return standing(book, command.round_id)
 
 
 def deal(book: Book, command: contract.Deal, stamp: Stamp) -> Answer:
     _deal(book, command.round_id, command.cards, command.irregular, stamp)
-    return _standing(book, command.round_id)
+    return standing(book, command.round_id)
 
 
 def settle_round(book: Book, command: contract.SettleRound, stamp: Stamp) -> Answer:
-    before = _before_staking(book, book.round(command.round_id))
+    before = before_staking(book, book.round(command.round_id))
     _settle(book, command.round_id, stamp)
-    return _settlement(book, command.round_id, before)
+    return settlement(book, command.round_id, before)
 
 
 def play_round(book: Book, command: contract.PlayRound, stamp: Stamp) -> Answer:
     _start_round(book, command.round_id, command.shoe_id, stamp)
-    before = _available(book, (bet.account_id for bet in command.bets))
+    before = available(book, (bet.account_id for bet in command.bets))
     for bet in command.bets:
         _accept_bet(book, command.round_id, bet, stamp)
     book.record(book.round(command.round_id).close_betting(stamp=stamp))
     _deal(book, command.round_id, command.cards, None, stamp)
     _settle(book, command.round_id, stamp)
-    return _settlement(book, command.round_id, before)
+    return settlement(book, command.round_id, before)
 
 
 def void_round(book: Book, command: contract.VoidRound, stamp: Stamp) -> Answer:
     round_ = book.round(command.round_id)
     voided = round_.void(command.reason, stamp=stamp)
-    before = _before_staking(book, round_)
+    before = before_staking(book, round_)
     book.record(voided)
     for bet in round_.open_bets:
-        _resolve(book, round_, bet, RETURNED, stamp)
+        resolve(book, round_, bet, RETURNED, stamp)
     book.record(book.shoe(round_.shoe_id).end_round(round_.dealt, stamp=stamp))
-    return _settlement(book, command.round_id, before)
+    return settlement(book, command.round_id, before)
 
 
 def record_round(book: Book, command: contract.RecordRound, stamp: Stamp) -> Answer:
@@ -283,13 +291,7 @@ def _accept_bet(
         stamp=stamp,
     )
     account = book.account(bet.account_id)
-    account.must_be_known()
-    if account.currency != round_.currency:
-        raise Refused(
-            "currency_mismatch",
-            f"account {account.name} holds {account.currency}, the table plays {round_.currency}",
-            field="account_id",
-        )
+    account.must_hold(round_.currency)
     staked = account.place_stake(bet.stake_minor, round_id=round_id, bet_id=bet.bet_id, stamp=stamp)
     book.record(placed, staked)
 
@@ -337,105 +339,11 @@ def _settle(book: Book, round_id: str, stamp: Stamp) -> None:
     before = book.round(round_id)
     book.record(*before.settle(stamp=stamp))
     settled = book.round(round_id)
+    marked: list[str] = []
     for bet in before.open_bets:
-        _resolve(book, settled, bet, settled.bets[bet.id].settlement, stamp)
-    book.record(book.shoe(settled.shoe_id).end_round(settled.dealt, stamp=stamp))
-
-
-def _resolve(book: Book, round_: Round, bet: Bet, settlement: Settlement, stamp: Stamp) -> None:
-    resolved = book.account(bet.account_id).resolve_stake(
-        settlement,
-        round_id=round_.name,
-        bet_id=bet.id,
-        collection=round_.rules.commission.collection,
-        stamp=stamp,
-    )
-    book.record(*resolved)
-
-
-def _available(book: Book, account_ids: Iterable[str]) -> dict[str, int]:
-    ids = list(dict.fromkeys(account_ids))
-    book.fetch([f"account:{account_id}" for account_id in ids])
-    return {account_id: book.account(account_id).available_minor for account_id in ids}
-
-
-def _before_staking(book: Book, round_: Round) -> dict[str, int]:
-    """What the accounts of a round's bets would have available without these bets."""
-    available = _available(book, (bet.account_id for bet in round_.open_bets))
-    for bet in round_.open_bets:
-        available[bet.account_id] += bet.stake_minor
-    return available
-
-
-def _standing(book: Book, round_id: str) -> Answer:
-    """Where a round stands, for the one who deals it."""
-    round_ = book.round(round_id)
-    return {
-        "round_id": round_id,
-        "shoe_id": round_.shoe_id,
-        "number": round_.number,
-        "state": round_.state.value,
-        "player_cards": _texts(round_.player),
-        "banker_cards": _texts(round_.banker),
-        **_outcome(round_),
-        "rounds_left": _rounds_left(book, round_),
-    }
-
-
-def _rounds_left(book: Book, round_: Round) -> int | None:
-    """How many more rounds the shoe deals; None as long as its cut card is not out."""
-    shoe = book.shoe(round_.shoe_id)
-    if not shoe.cut_card_is_out:
-        return None
-    after_cut_card = book.table(shoe.table_id).rules.after_cut_card
-    return max(after_cut_card - shoe.rounds_after_cut_card, 0)
-
-
-def _settlement(book: Book, round_id: str, before: Mapping[str, int]) -> Answer:
-    """What every bet came to, and each account's available balance before its bets and after."""
-    round_ = book.round(round_id)
-    return {
-        **_standing(book, round_id),
-        "bets": [bet_line(bet, round_.currency) for bet in round_.bets.values()],
-        "accounts": [
-            {
-                "account_id": account_id,
-                "currency": round_.currency,
-                "before_minor": before_minor,
-                "after_minor": book.account(account_id).available_minor,
-            }
-            for account_id, before_minor in before.items()
-        ],
-    }
-
-
-def _outcome(round_: Round) -> Answer:
-    declared = round_.declared
-    if declared is None:
-        return {"player_total": None, "banker_total": None, "outcome": None}
-    return {
-        "player_total": declared.player_total,
-        "banker_total": declared.banker_total,
-        "outcome": declared.outcome.value,
-    }
-
-
-def bet_line(bet: Bet, currency: str) -> Answer:
-    """A bet and what became of it; the win alone, before commission, in minor units."""
-    return {
-        "bet_id": bet.id,
-        "account_id": bet.account_id,
-        "bet": bet.kind.value,
-        "stake_minor": bet.stake_minor,
-        "currency": currency,
-        "result": bet.settlement.result.value,
-        "win_minor": bet.settlement.win_minor,
-        "commission_minor": bet.settlement.commission_minor,
-    }
-
-
-def _texts(cards: Iterable[Card]) -> list[str]:
-    return [str(card) for card in cards]
+        marked += resolve(book, settled, bet, settled.bets[bet.id].settlement, stamp)
+    shoe = book.shoe(settled.shoe_id)
+    book.record(shoe.end_round(settled.dealt, marked=marked, stamp=stamp))
 
 
 HANDLERS: dict[type[contract.Command], Handler] = {
@@ -460,6 +368,10 @@ HANDLERS: dict[type[contract.Command], Handler] = {
     contract.SettleRound: settle_round,
     contract.PlayRound: play_round,
     contract.VoidRound: void_round,
+    contract.ProposeCorrection: correcting.propose_correction,
+    contract.ApproveCorrection: correcting.approve_correction,
+    contract.RejectCorrection: correcting.reject_correction,
+    contract.CollectDue: collect_due,
     contract.CloseShoe: close_shoe,
     contract.RecordRound: record_round,
 }

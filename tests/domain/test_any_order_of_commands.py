@@ -90,7 +90,8 @@ def on_account(name: str) -> Callable[..., Command]:
     def make(account_id: str, *arguments: object) -> Command:
         def command(ledger: Ledger) -> None:
             account = ledger.streams[account_id]
-            ledger.record(getattr(account, name)(*arguments, stamp=STAMP))
+            answer = getattr(account, name)(*arguments, stamp=STAMP)
+            ledger.record(*(answer if isinstance(answer, tuple) else (answer,)))
 
         return command
 
@@ -211,6 +212,7 @@ cards = st.sampled_from([*DECK, parse_card("0?"), parse_card("9?")])
 commands = st.one_of(
     st.builds(on_account("deposit"), accounts, amounts),
     st.builds(on_account("withdraw"), accounts, amounts),
+    st.builds(on_account("collect_due"), accounts),
     st.builds(on_account("freeze"), accounts, st.just("chargeback")),
     st.builds(on_account("unfreeze"), accounts, st.just("cleared")),
     st.builds(on_account("close"), accounts, st.just("asked for")),
