@@ -211,7 +211,7 @@ def read_tables(database: Database):
             ).fetchall()
             return {
                 name["tablename"]: connection.execute(
-                    f"SELECT * FROM {schema}.{name['tablename']} AS line ORDER BY line"
+                    f"SELECT * FROM {schema}.{name['tablename']} AS whole ORDER BY whole"
                 ).fetchall()
                 for name in names
             }

@@ -1,0 +1,505 @@
+"""The journal: every event that moves money, as an entry of balanced postings.
+
+An amount is a debit where it is positive and a credit where it is negative, and
+so is the balance after it. The database itself refuses an entry that is not zero
+in each currency: what a statement adds, changes or removes is added up when the
+statement ends, and an entry that it leaves unbalanced must be balanced again
+when the transaction ends.
+
+A posting has two times. `at` is when its event happened. `holds_from` is from
+when on it is true: what a correction takes back and settles anew holds from the
+end of the round, however late it was recorded. And two days: `own_day` is the
+gaming day that it happened in, `day` the one in whose books it stands, which
+is later where its own was closed already.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from psycopg import Cursor
+
+from domain.account import (
+    AccountOpened,
+    CommissionCharged,
+    CommissionMarked,
+    FundsDeposited,
+    FundsWithdrawn,
+    StakeLost,
+    StakePlaced,
+    StakeReturned,
+    WinPaid,
+)
+from domain.books import WALLET, Transfer, transfers
+from domain.event import Recorded
+from domain.gaming_day import GamingCalendar
+from domain.round import BetPlaced, RoundOpened, RoundSettled, RoundVoided
+from domain.site import GamingDaySet
+from projections.projection import Projection, ProjectionFailed, reading, topics_of
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_BetEvent = StakePlaced | StakeLost | StakeReturned | WinPaid | CommissionCharged | CommissionMarked
+_MoneyEvent = FundsDeposited | FundsWithdrawn | _BetEvent
+_RoundEvent = RoundOpened | BetPlaced | RoundSettled | RoundVoided
+_Wanted = AccountOpened | _MoneyEvent | _RoundEvent | GamingDaySet
+
+_BET_EVENTS = (
+    StakePlaced,
+    StakeLost,
+    StakeReturned,
+    WinPaid,
+    CommissionCharged,
+    CommissionMarked,
+)
+_ROUND_EVENTS = (RoundOpened, BetPlaced, RoundSettled, RoundVoided)
+
+
+@dataclass(slots=True)
+class RoundRow:
+    """A row of `journal_rounds`: where a round was played, and what was staked on by each bet."""
+
+    round_id: str
+    table_id: str
+    shoe_id: str
+    bets: dict[str, str] = field(default_factory=dict)
+    ended_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class AccountRow:
+    """A row of `journal_accounts`: a ledger account, its balance and its latest posting."""
+
+    account: str
+    currency: str
+    balance_minor: int
+    position: int
+
+
+@dataclass(slots=True)
+class _Setting:
+    """A row of `journal_days`."""
+
+    since: datetime
+    zone: str
+    starts_at: str
+
+
+class _Entry(NamedTuple):
+    """What an event moves, before it is known what that makes of the balances.
+
+    `rest` are the columns that all its postings have in common.
+    """
+
+    recorded: Recorded
+    moves: list[Transfer]
+    rest: str
+
+    @property
+    def position(self) -> int:
+        return self.recorded.position
+
+    @property
+    def wallet(self) -> str:
+        return WALLET + self.recorded.event.originator_id.removeprefix("account:")
+
+
+class Journal(Projection):
+    """The postings, the balance of each ledger account, and what the fold must know of rounds."""
+
+    name = "journal"
+    version = 1
+    tables = ("journal", "journal_accounts", "journal_rounds", "journal_days", "journal_unbalanced")
+    topics = topics_of(_Wanted)
+    # The names of the functions carry the version: a rebuild must not change those in use.
+    ddl = """
+        CREATE TABLE journal (
+            position bigint NOT NULL,
+            line smallint NOT NULL,
+            account text COLLATE "C" NOT NULL,
+            currency text COLLATE "C" NOT NULL,
+            amount_minor numeric(38, 0) NOT NULL,
+            balance_minor numeric(38, 0) NOT NULL,
+            topic text COLLATE "C" NOT NULL,
+            account_id text COLLATE "C",
+            number bigint,
+            round_id text COLLATE "C",
+            bet_id text COLLATE "C",
+            table_id text COLLATE "C",
+            shoe_id text COLLATE "C",
+            at timestamptz NOT NULL,
+            holds_from timestamptz NOT NULL,
+            day date NOT NULL,
+            own_day date NOT NULL,
+            PRIMARY KEY (position, line)
+        );
+        CREATE INDEX journal_by_account ON journal (account, position);
+        CREATE INDEX journal_by_player ON journal (account_id, position);
+        CREATE INDEX journal_by_round ON journal (round_id) WHERE round_id IS NOT NULL;
+        CREATE INDEX journal_by_day ON journal (day);
+        CREATE TABLE journal_accounts (
+            account text COLLATE "C" NOT NULL,
+            currency text COLLATE "C" NOT NULL,
+            balance_minor numeric(38, 0) NOT NULL,
+            position bigint NOT NULL,
+            PRIMARY KEY (account, currency)
+        );
+        CREATE TABLE journal_rounds (
+            round_id text COLLATE "C" PRIMARY KEY,
+            table_id text COLLATE "C" NOT NULL,
+            shoe_id text COLLATE "C" NOT NULL,
+            bets jsonb NOT NULL,
+            ended_at timestamptz
+        );
+        CREATE TABLE journal_days (
+            position bigint PRIMARY KEY,
+            since timestamptz NOT NULL,
+            zone text COLLATE "C" NOT NULL,
+            starts_at text COLLATE "C" NOT NULL
+        );
+
+        -- Holds a row only from a statement that leaves an entry unbalanced to the end of its
+        -- transaction: a deferred trigger needs one, and one on every posting costs too much.
+        CREATE TABLE journal_unbalanced (
+            position bigint NOT NULL
+        );
+        CREATE OR REPLACE FUNCTION journal_note_unbalanced_v1() RETURNS trigger
+        LANGUAGE plpgsql AS $$
+        DECLARE
+            changed text := CASE TG_OP
+                WHEN 'INSERT' THEN 'SELECT position, currency, amount_minor FROM added'
+                WHEN 'DELETE' THEN 'SELECT position, currency, -amount_minor FROM removed'
+                ELSE 'SELECT position, currency, amount_minor FROM added
+                      UNION ALL SELECT position, currency, -amount_minor FROM removed'
+            END;
+        BEGIN
+            EXECUTE format(
+                'INSERT INTO %I.journal_unbalanced (position)
+                 SELECT DISTINCT position FROM (
+                     SELECT position
+                       FROM (%s) AS changed (position, currency, amount_minor)
+                      GROUP BY position, currency
+                     HAVING sum(amount_minor) <> 0
+                 ) AS unbalanced',
+                TG_TABLE_SCHEMA, changed
+            );
+            RETURN NULL;
+        END $$;
+        CREATE OR REPLACE FUNCTION journal_refuse_unbalanced_v1() RETURNS trigger
+        LANGUAGE plpgsql AS $$
+        DECLARE
+            is_unbalanced boolean;
+        BEGIN
+            EXECUTE format(
+                'SELECT EXISTS (
+                     SELECT FROM %I.journal WHERE position = $1
+                      GROUP BY currency HAVING sum(amount_minor) <> 0
+                 )',
+                TG_TABLE_SCHEMA
+            ) INTO is_unbalanced USING NEW.position;
+            IF is_unbalanced THEN
+                RAISE EXCEPTION 'the journal entry of position % is not balanced', NEW.position
+                    USING ERRCODE = 'check_violation';
+            END IF;
+            EXECUTE format(
+                'DELETE FROM %I.journal_unbalanced WHERE position = $1', TG_TABLE_SCHEMA
+            ) USING NEW.position;
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER note_unbalanced_insert AFTER INSERT ON journal
+            REFERENCING NEW TABLE AS added
+            FOR EACH STATEMENT EXECUTE FUNCTION journal_note_unbalanced_v1();
+        CREATE TRIGGER note_unbalanced_update AFTER UPDATE ON journal
+            REFERENCING OLD TABLE AS removed NEW TABLE AS added
+            FOR EACH STATEMENT EXECUTE FUNCTION journal_note_unbalanced_v1();
+        CREATE TRIGGER note_unbalanced_delete AFTER DELETE ON journal
+            REFERENCING OLD TABLE AS removed
+            FOR EACH STATEMENT EXECUTE FUNCTION journal_note_unbalanced_v1();
+        CREATE CONSTRAINT TRIGGER refuse_unbalanced AFTER INSERT ON journal_unbalanced
+            DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION journal_refuse_unbalanced_v1();
+    """
+
+    def fold(self, cursor: Cursor[Any], events: Sequence[Recorded]) -> None:
+        page = _Page(cursor, events)
+        for recorded in events:
+            try:
+                page.take(recorded)
+            except (LookupError, ValueError) as error:
+                raise _failed(recorded, error) from error
+        page.write()
+
+
+_SELECT_ROUNDS = """
+    SELECT round_id, table_id, shoe_id, bets, ended_at
+      FROM journal_rounds
+     WHERE round_id = ANY (%(ids)b::text[])
+"""
+_UPSERT_ROUNDS = """
+    INSERT INTO journal_rounds (round_id, table_id, shoe_id, bets, ended_at)
+    SELECT * FROM unnest(
+        %(round_id)b::text[], %(table_id)b::text[], %(shoe_id)b::text[], %(bets)b::jsonb[],
+        %(ended_at)b::timestamptz[]
+    )
+    ON CONFLICT (round_id) DO UPDATE SET bets = excluded.bets, ended_at = excluded.ended_at
+"""
+_SELECT_ACCOUNTS = """
+    SELECT account, currency, balance_minor, position
+      FROM journal_accounts
+     WHERE account = ANY (%(accounts)b::text[])
+"""
+_UPSERT_ACCOUNTS = """
+    INSERT INTO journal_accounts (account, currency, balance_minor, position)
+    SELECT * FROM unnest(
+        %(account)b::text[], %(currency)b::text[], %(balance_minor)b::numeric[],
+        %(position)b::bigint[]
+    )
+    ON CONFLICT (account, currency) DO UPDATE SET
+        balance_minor = excluded.balance_minor, position = excluded.position
+"""
+_SELECT_SETTINGS = "SELECT since, zone, starts_at FROM journal_days ORDER BY position"
+_INSERT_SETTING = """
+    INSERT INTO journal_days (position, since, zone, starts_at)
+    VALUES (%(position)s, %(since)s, %(zone)s, %(starts_at)s)
+"""
+_COPY = """
+    COPY journal (
+        position, line, account, currency, amount_minor, balance_minor, topic, account_id, number,
+        round_id, bet_id, table_id, shoe_id, at, holds_from, day, own_day
+    ) FROM STDIN
+"""
+# Of events that were parked, and folded when later ones had been folded already.
+_RUN_BALANCES_ANEW = """
+    UPDATE journal
+       SET balance_minor = running.balance_minor
+      FROM (
+        SELECT position, line,
+               sum(amount_minor) OVER (
+                   PARTITION BY account, currency ORDER BY position, line
+               ) AS balance_minor
+          FROM journal
+         WHERE account = ANY (%(accounts)b::text[])
+      ) AS running
+     WHERE journal.position = running.position AND journal.line = running.line
+       AND journal.balance_minor <> running.balance_minor
+"""
+
+
+class _Page:
+    """Events of one page: what was known before them, and what they add."""
+
+    def __init__(self, cursor: Cursor[Any], events: Sequence[Recorded]) -> None:
+        self._cursor = cursor
+        self._rounds = self._known_rounds(events)
+        self._changed_rounds: dict[str, RoundRow] = {}
+        self._calendar = self._known_calendar()
+        self._days: dict[datetime, tuple[date, date]] = {}
+        self._opened: dict[str, tuple[Recorded, str]] = {}
+        self._entries: list[_Entry] = []
+
+    def take(self, recorded: Recorded) -> None:
+        """Takes an event in; raises LookupError or ValueError where it does not fit."""
+        event = cast(_Wanted, recorded.event)
+        if isinstance(event, _ROUND_EVENTS):
+            self._take_round(event)
+        elif isinstance(event, GamingDaySet):
+            self._set_day(recorded.position, event)
+        elif isinstance(event, AccountOpened):
+            wallet = WALLET + event.originator_id.removeprefix("account:")
+            if wallet in self._opened:
+                raise ValueError(f"{wallet} is there already")
+            self._opened[wallet] = (recorded, event.currency)
+        else:
+            self._enter(recorded, event)
+
+    def write(self) -> None:
+        """Adds the postings, and brings the balances and the rounds up to them."""
+        accounts = self._known_accounts()
+        lines: list[str] = []
+        late: set[str] = set()
+        for entry in self._entries:
+            currency = accounts.currency_of(entry)
+            for line, (account, amount_minor) in enumerate(_postings(entry.moves), start=1):
+                row, is_late = accounts.post(account, currency, amount_minor, entry.position)
+                if is_late:
+                    late.add(account)
+                lines.append(
+                    f"{entry.position}\t{line}\t{_text(account)}\t{_text(currency)}"
+                    f"\t{amount_minor}\t{row.balance_minor}\t{entry.rest}\n"
+                )
+        if lines:
+            with self._cursor.copy(_COPY) as copy:
+                copy.write("".join(lines))
+        if late:
+            self._cursor.execute(_RUN_BALANCES_ANEW, {"accounts": sorted(late)})
+        _upsert(self._cursor, _UPSERT_ACCOUNTS, accounts.changed.values())
+        _upsert(self._cursor, _UPSERT_ROUNDS, self._changed_rounds.values())
+
+    def _take_round(self, event: _RoundEvent) -> None:
+        round_id = event.originator_id.removeprefix("round:")
+        if isinstance(event, RoundOpened):
+            if round_id in self._rounds:
+                raise ValueError(f"{round_id} is there already")
+            self._rounds[round_id] = RoundRow(round_id, event.table_id, event.shoe_id)
+        row = self._round(round_id)
+        if isinstance(event, BetPlaced):
+            row.bets[event.bet_id] = event.bet.value
+        elif isinstance(event, RoundSettled | RoundVoided):
+            row.ended_at = event.at
+        self._changed_rounds[round_id] = row
+
+    def _set_day(self, position: int, event: GamingDaySet) -> None:
+        self._calendar = self._calendar.change(
+            event.zone, starts_at=event.starts_at, since=event.at
+        )
+        self._days.clear()
+        setting = {"zone": event.zone, "starts_at": event.starts_at, "since": event.at}
+        self._cursor.execute(_INSERT_SETTING, {"position": position, **setting})
+
+    def _enter(self, recorded: Recorded, event: _MoneyEvent) -> None:
+        row, bet = None, ""
+        if isinstance(event, _BET_EVENTS):
+            row = self._round(event.round_id)
+            if isinstance(event, StakeLost | WinPaid):
+                bet = self._bet(row, event.bet_id)
+        moves = transfers(event, table_id="" if row is None else row.table_id, bet=bet)
+        day, own_day = self._days_of(event.at)
+        rest = _rest(event, row, day, own_day)
+        self._entries.append(_Entry(recorded, moves, rest))
+
+    def _days_of(self, at: datetime) -> tuple[date, date]:
+        days = self._days.get(at)
+        if days is None:
+            days = self._days[at] = (self._calendar.booked_on(at), self._calendar.day_of(at))
+        return days
+
+    def _round(self, round_id: str) -> RoundRow:
+        row = self._rounds.get(round_id)
+        if row is None:
+            raise LookupError(f"round {round_id} was never opened")
+        return row
+
+    def _bet(self, row: RoundRow, bet_id: str) -> str:
+        bet = row.bets.get(bet_id)
+        if bet is None:
+            raise LookupError(f"bet {bet_id} of round {row.round_id} was never placed")
+        return bet
+
+    def _known_rounds(self, events: Sequence[Recorded]) -> dict[str, RoundRow]:
+        ids = {
+            event.round_id
+            if isinstance(event, _BET_EVENTS)
+            else event.originator_id.removeprefix("round:")
+            for _, event in events
+            if isinstance(event, _BET_EVENTS + _ROUND_EVENTS)
+        }
+        with reading(self._cursor.connection, RoundRow) as found:
+            found.execute(_SELECT_ROUNDS, {"ids": list(ids)})
+            return {row.round_id: row for row in found}
+
+    def _known_calendar(self) -> GamingCalendar:
+        calendar = GamingCalendar()
+        with reading(self._cursor.connection, _Setting) as settings:
+            for each in settings.execute(_SELECT_SETTINGS):
+                calendar = calendar.change(each.zone, starts_at=each.starts_at, since=each.since)
+        return calendar
+
+    def _known_accounts(self) -> "_Accounts":
+        names = set(self._opened)
+        for entry in self._entries:
+            names.add(entry.wallet)
+            for debit, credit, _ in entry.moves:
+                names.update((debit, credit))
+        with reading(self._cursor.connection, AccountRow) as found:
+            found.execute(_SELECT_ACCOUNTS, {"accounts": list(names)})
+            accounts = _Accounts(found)
+        for recorded, currency in self._opened.values():
+            accounts.open(recorded, currency)
+        return accounts
+
+
+class _Accounts:
+    """The ledger accounts that a page knows, by name and currency, and those that it changes."""
+
+    def __init__(self, rows: Iterable[AccountRow]) -> None:
+        self.changed: dict[tuple[str, str], AccountRow] = {}
+        self._rows = {(row.account, row.currency): row for row in rows}
+        self._currencies = {
+            account: currency for account, currency in self._rows if account.startswith(WALLET)
+        }
+
+    def open(self, recorded: Recorded, currency: str) -> None:
+        wallet = WALLET + recorded.event.originator_id.removeprefix("account:")
+        if wallet in self._currencies:
+            raise _failed(recorded, f"{wallet} is there already")
+        self._currencies[wallet] = currency
+        row = AccountRow(wallet, currency, 0, recorded.position)
+        self._rows[wallet, currency] = self.changed[wallet, currency] = row
+
+    def currency_of(self, entry: _Entry) -> str:
+        currency = self._currencies.get(entry.wallet)
+        if currency is None:
+            raise _failed(entry.recorded, f"{entry.wallet} was never opened")
+        return currency
+
+    def post(
+        self, account: str, currency: str, amount_minor: int, position: int
+    ) -> tuple[AccountRow, bool]:
+        """Adds a posting; returns the account after it, and whether later ones were there."""
+        key = (account, currency)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = AccountRow(account, currency, 0, position)
+        self.changed[key] = row
+        is_late = row.position > position
+        row.position = max(row.position, position)
+        row.balance_minor += amount_minor
+        return row, is_late
+
+
+def _postings(moves: Iterable[Transfer]) -> Iterator[tuple[str, int]]:
+    """Each account and its amount: the debit, which is positive, and the credit."""
+    for debit, credit, amount_minor in moves:
+        yield debit, amount_minor
+        yield credit, -amount_minor
+
+
+def _rest(event: _MoneyEvent, row: RoundRow | None, day: date, own_day: date) -> str:
+    """The columns that all postings of an entry have in common, as COPY reads them."""
+    round_id = bet_id = table_id = shoe_id = _NULL
+    holds_from = event.at
+    if isinstance(event, _BET_EVENTS):
+        assert row is not None
+        round_id, bet_id = _text(row.round_id), _text(event.bet_id)
+        table_id, shoe_id = _text(row.table_id), _text(row.shoe_id)
+        if row.ended_at is not None:
+            holds_from = min(holds_from, row.ended_at)
+    account_id = _text(event.originator_id.removeprefix("account:"))
+    return (
+        f"{event.TOPIC}\t{account_id}\t{event.originator_version}\t{round_id}\t{bet_id}"
+        f"\t{table_id}\t{shoe_id}\t{event.at}\t{holds_from}\t{day}\t{own_day}"
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _text(value: str) -> str:
+    """A text as COPY reads it."""
+    return value.translate(_ESCAPES)
+
+
+_NULL = "\\N"
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def _upsert(cursor: Cursor[Any], statement: str, rows: Collection["DataclassInstance"]) -> None:
+    if rows:
+        names = [column.name for column in fields(next(iter(rows)))]
+        cursor.execute(statement, {name: [getattr(row, name) for row in rows] for name in names})
+
+
+def _failed(recorded: Recorded, why: Exception | str) -> ProjectionFailed:
+    reason = f"{recorded.event.TOPIC} of {recorded.event.originator_id}: {why}"
+    return ProjectionFailed(Journal.name, recorded.position, reason)
