@@ -7,7 +7,7 @@ ones that the table plays by; there is no second copy of the rules here.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -120,12 +120,40 @@ def house_edge(kind: BetKind, rules: Rules) -> Fraction:
     Commission is taken at its rate alone, without increment, minimum or
     rounding, so the theoretical win of a day is turnover times this.
     """
+    census = _census(kind, rules)
+    kept = sum(count * share for share, count in _kept(kind, rules, census))
+    return Fraction(kept, census.sequences)
+
+
+def covariance(kind: BetKind, other: BetKind, rules: Rules) -> Fraction:
+    """How what the house keeps of one bet goes with what it keeps of another in the same round.
+
+    Of stakes of one unit each; of a bet with itself it is the variance. A pair
+    looks at ranks and suits and every other bet at points: between those two
+    it is taken as none, for who wins says next to nothing of a pair.
+    """
+    census = _census(kind, rules)
+    if _census(other, rules) is not census:
+        return Fraction(0)
+    together = sum(
+        count * share * other_share
+        for (share, count), (other_share, _) in zip(
+            _kept(kind, rules, census), _kept(other, rules, census), strict=True
+        )
+    )
+    return Fraction(together, census.sequences) - house_edge(kind, rules) * house_edge(other, rules)
+
+
+def _census(kind: BetKind, rules: Rules) -> Census:
+    return pair_counts(rules.decks) if kind in PAIR_BETS else round_counts(rules.decks)
+
+
+def _kept(kind: BetKind, rules: Rules, census: Census) -> Iterator[tuple[Fraction, int]]:
+    """By deal, what the house keeps of a stake of one, and how many sequences deal it."""
     price = rules.odds[kind]
     prices = price.values() if isinstance(price, Mapping) else [price]
     # With a stake that every price, a half and a rate divide, nothing is rounded.
     stake_minor = 2 * 10_000 * prod(denominator for _, denominator in prices)
-    census = pair_counts(rules.decks) if kind in PAIR_BETS else round_counts(rules.decks)
-    kept = 0
     for deal, count in census.deals:
         settlement = settle(
             kind,
@@ -137,10 +165,10 @@ def house_edge(kind: BetKind, rules: Rules) -> Fraction:
             win_rounding=rules.win_rounding,
         )
         if settlement.result is Result.LOST:
-            kept += count * stake_minor
+            yield Fraction(1), count
         else:
-            kept -= count * (settlement.win_minor - settlement.commission_minor)
-    return Fraction(kept, census.sequences * stake_minor)
+            paid = settlement.win_minor - settlement.commission_minor
+            yield Fraction(-paid, stake_minor), count
 
 
 def _cards(hand: tuple[int, ...]) -> tuple[Card, ...]:

@@ -15,7 +15,6 @@ from infrastructure.commands.handlers import HANDLERS
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "commands.md").read_text()
 NOT_YET_REFUSED = {
     "unknown_bet",
-    "day_closed",
 }
 
 COMMANDS = {
