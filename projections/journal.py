@@ -15,7 +15,7 @@ already.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
@@ -35,11 +35,11 @@ from domain.account import (
     StakeReturned,
     WinPaid,
 )
-from domain.books import OWED, WALLET, Transfer, transfers
+from domain.books import HOUSE, OWED, WALLET, Transfer, transfers
 from domain.event import Recorded
 from domain.gaming_day import GamingCalendar
 from domain.round import BetPlaced, RoundCorrected, RoundOpened, RoundSettled, RoundVoided
-from domain.site import GamingDaySet
+from domain.site import GamingDayClosed, GamingDaySet, SiteEvent
 from projections.projection import Projection, ProjectionFailed, reading, topics_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _BetEvent = (
 )
 _MoneyEvent = FundsDeposited | FundsWithdrawn | DueCollected | _BetEvent
 _RoundEvent = RoundOpened | BetPlaced | RoundSettled | RoundVoided | RoundCorrected
-_Wanted = AccountOpened | _MoneyEvent | _RoundEvent | GamingDaySet
+_Wanted = AccountOpened | _MoneyEvent | _RoundEvent | SiteEvent
 
 _BET_EVENTS: tuple[type[_BetEvent], ...] = get_args(_BetEvent)
 _ROUND_EVENTS: tuple[type[_RoundEvent], ...] = get_args(_RoundEvent)
@@ -89,11 +89,13 @@ class AccountRow:
 
 @dataclass(slots=True)
 class _Setting:
-    """A row of `journal_days`."""
+    """A row of `journal_days`: the gaming day was set, or days up to one were closed."""
 
-    since: datetime
-    zone: str
-    starts_at: str
+    position: int
+    since: datetime | None = None
+    zone: str | None = None
+    starts_at: str | None = None
+    closed: date | None = None
 
 
 class _Entry(NamedTuple):
@@ -127,7 +129,7 @@ class Journal(Projection):
     ddl = """
         CREATE TABLE journal (
             position bigint NOT NULL,
-            line smallint NOT NULL,
+            line integer NOT NULL,
             account text COLLATE "C" NOT NULL,
             currency text COLLATE "C" NOT NULL,
             amount_minor numeric(38, 0) NOT NULL,
@@ -166,9 +168,10 @@ class Journal(Projection):
         );
         CREATE TABLE journal_days (
             position bigint PRIMARY KEY,
-            since timestamptz NOT NULL,
-            zone text COLLATE "C" NOT NULL,
-            starts_at text COLLATE "C" NOT NULL
+            since timestamptz,
+            zone text COLLATE "C",
+            starts_at text COLLATE "C",
+            closed date
         );
 
         -- Holds a row only from a statement that leaves an entry unbalanced to the end of its
@@ -234,13 +237,22 @@ class Journal(Projection):
     """
 
     def fold(self, cursor: Cursor[Any], events: Sequence[Recorded]) -> None:
-        page = _Page(cursor, events)
-        for recorded in events:
-            try:
-                page.take(recorded)
-            except (LookupError, ValueError) as error:
-                raise _failed(recorded, error) from error
-        page.write()
+        start = 0
+        for end, recorded in enumerate(events, start=1):
+            # A closing entry adds up what is written, so it is written with what came before it.
+            if end == len(events) or isinstance(recorded.event, GamingDayClosed):
+                _fold(cursor, events[start:end])
+                start = end
+
+
+def _fold(cursor: Cursor[Any], events: Sequence[Recorded]) -> None:
+    page = _Page(cursor, events)
+    for recorded in events:
+        try:
+            page.take(recorded)
+        except (LookupError, ValueError) as error:
+            raise _failed(recorded, error) from error
+    page.write()
 
 
 _SELECT_ROUNDS = """
@@ -271,11 +283,25 @@ _UPSERT_ACCOUNTS = """
     ON CONFLICT (account, currency) DO UPDATE SET
         balance_minor = excluded.balance_minor, position = excluded.position
 """
-_SELECT_SETTINGS = "SELECT since, zone, starts_at FROM journal_days ORDER BY position"
-_INSERT_SETTING = """
-    INSERT INTO journal_days (position, since, zone, starts_at)
-    VALUES (%(position)s, %(since)s, %(zone)s, %(starts_at)s)
+_SELECT_SETTINGS = """
+    SELECT position, since, zone, starts_at, closed FROM journal_days ORDER BY position
 """
+_INSERT_SETTING = """
+    INSERT INTO journal_days (position, since, zone, starts_at, closed)
+    VALUES (%(position)s, %(since)s, %(zone)s, %(starts_at)s, %(closed)s)
+"""
+# What of the days that are closed has not been rolled into the bankroll; of those before, all has.
+_UNCLOSED = """
+    SELECT account, currency, sum(amount_minor) AS balance_minor, 0 AS position
+      FROM journal
+     WHERE day <= %(day)s
+       AND (%(closed)s::date IS NULL OR day > %(closed)s)
+       AND (starts_with(account, 'win:') OR starts_with(account, 'commission:'))
+     GROUP BY account, currency
+    HAVING sum(amount_minor) <> 0
+     ORDER BY account, currency
+"""
+_LAST_POSITION = "SELECT max(position) FROM journal"
 _COPY = """
     COPY journal (
         position, line, account, currency, amount_minor, balance_minor, topic, account_id, number,
@@ -306,18 +332,24 @@ class _Page:
         self._cursor = cursor
         self._rounds = self._known_rounds(events)
         self._changed_rounds: dict[str, RoundRow] = {}
-        self._calendar = self._known_calendar()
         self._days: dict[datetime, tuple[date, date]] = {}
+        self._changed_days_at = 0
+        self._calendar = GamingCalendar()
+        self._know_days()
+        self._closing: tuple[Recorded, date, date | None] | None = None
         self._opened: dict[str, tuple[Recorded, str]] = {}
         self._entries: list[_Entry] = []
 
     def take(self, recorded: Recorded) -> None:
         """Takes an event in; raises LookupError or ValueError where it does not fit."""
         event = cast(_Wanted, recorded.event)
+        if recorded.position < self._changed_days_at:
+            # Folded again after it was parked: its day, and what closed it, would be other ones.
+            raise ValueError("gaming days were set or closed since: run `punto rebuild journal`")
         if isinstance(event, _ROUND_EVENTS):
             self._take_round(recorded.position, event)
-        elif isinstance(event, GamingDaySet):
-            self._set_day(recorded.position, event)
+        elif isinstance(event, GamingDaySet | GamingDayClosed):
+            self._take_day(recorded, event)
         elif isinstance(event, AccountOpened):
             wallet = WALLET + event.originator_id.removeprefix("account:")
             if wallet in self._opened:
@@ -329,26 +361,44 @@ class _Page:
     def write(self) -> None:
         """Adds the postings, and brings the balances and the rounds up to them."""
         accounts = self._known_accounts()
-        lines: list[str] = []
-        late: set[str] = set()
+        lines = []
         for entry in self._entries:
             currency = accounts.currency_of(entry)
             postings = _postings(entry)
             for line, (account, amount_minor, holds_from) in enumerate(postings, start=1):
-                row, is_late = accounts.post(account, currency, amount_minor, entry.position)
-                if is_late:
-                    late.add(account)
-                lines.append(
-                    f"{entry.position}\t{line}\t{_text(account)}\t{_text(currency)}"
-                    f"\t{amount_minor}\t{row.balance_minor}\t{entry.common}\t{holds_from}\n"
+                posted = accounts.post(account, currency, amount_minor, entry.position, line)
+                lines.append(f"{posted}\t{entry.common}\t{holds_from}\n")
+        self._write_postings(lines, accounts)
+        _upsert(self._cursor, _UPSERT_ROUNDS, self._changed_rounds.values())
+        if self._closing is not None:
+            self._close_day(*self._closing)
+
+    def _close_day(self, recorded: Recorded, day: date, closed: date | None) -> None:
+        """Rolls win and commission of the days that are closed now into the bankroll."""
+        with reading(self._cursor.connection, AccountRow) as found:
+            unclosed = found.execute(_UNCLOSED, {"day": day, "closed": closed}).fetchall()
+        accounts = self._find_accounts({HOUSE, *(row.account for row in unclosed)})
+        at, nothing = recorded.event.at, "\t".join([_NULL] * 6)
+        common = f"{recorded.event.TOPIC}\t{nothing}\t{at}\t{day}\t{day}\t{at}\n"
+        lines = []
+        for row in unclosed:
+            for account, amount_minor in (
+                (row.account, -row.balance_minor),
+                (HOUSE, row.balance_minor),
+            ):
+                posted = accounts.post(
+                    account, row.currency, amount_minor, recorded.position, len(lines) + 1
                 )
+                lines.append(f"{posted}\t{common}")
+        self._write_postings(lines, accounts)
+
+    def _write_postings(self, lines: Sequence[str], accounts: "_Accounts") -> None:
         if lines:
             with self._cursor.copy(_COPY) as copy:
                 copy.write("".join(lines))
-        if late:
-            self._cursor.execute(_RUN_BALANCES_ANEW, {"accounts": sorted(late)})
+        if accounts.late:
+            self._cursor.execute(_RUN_BALANCES_ANEW, {"accounts": sorted(accounts.late)})
         _upsert(self._cursor, _UPSERT_ACCOUNTS, accounts.changed.values())
-        _upsert(self._cursor, _UPSERT_ROUNDS, self._changed_rounds.values())
 
     def _take_round(self, position: int, event: _RoundEvent) -> None:
         round_id = event.originator_id.removeprefix("round:")
@@ -367,13 +417,23 @@ class _Page:
             row.ended_at = event.at
         self._changed_rounds[round_id] = row
 
-    def _set_day(self, position: int, event: GamingDaySet) -> None:
-        self._calendar = self._calendar.change(
-            event.zone, starts_at=event.starts_at, since=event.at
-        )
+    def _take_day(self, recorded: Recorded, event: SiteEvent) -> None:
+        (last,) = self._cursor.execute(_LAST_POSITION).fetchone() or (0,)
+        if recorded.position < last:
+            raise ValueError("later events are in the journal: run `punto rebuild journal`")
+        setting = _Setting(recorded.position)
+        if isinstance(event, GamingDaySet):
+            setting.since, setting.zone, setting.starts_at = event.at, event.zone, event.starts_at
+        else:
+            setting.closed = date.fromisoformat(event.day)
+            self._closing = (recorded, setting.closed, self._calendar.closed)
+        self._cursor.execute(_INSERT_SETTING, asdict(setting))
+        self._change_days(setting)
+
+    def _change_days(self, setting: _Setting) -> None:
+        self._calendar = _changed(self._calendar, setting)
+        self._changed_days_at = setting.position
         self._days.clear()
-        setting = {"zone": event.zone, "starts_at": event.starts_at, "since": event.at}
-        self._cursor.execute(_INSERT_SETTING, {"position": position, **setting})
 
     def _enter(self, recorded: Recorded, event: _MoneyEvent) -> None:
         row, bet, holds_from = None, "", event.at
@@ -411,12 +471,10 @@ class _Page:
             found.execute(_SELECT_ROUNDS, {"ids": list(ids)})
             return {row.round_id: row for row in found}
 
-    def _known_calendar(self) -> GamingCalendar:
-        calendar = GamingCalendar()
+    def _know_days(self) -> None:
         with reading(self._cursor.connection, _Setting) as settings:
-            for each in settings.execute(_SELECT_SETTINGS):
-                calendar = calendar.change(each.zone, starts_at=each.starts_at, since=each.since)
-        return calendar
+            for setting in settings.execute(_SELECT_SETTINGS):
+                self._change_days(setting)
 
     def _known_accounts(self) -> "_Accounts":
         names = set(self._opened)
@@ -424,19 +482,25 @@ class _Page:
             names.add(entry.wallet)
             for debit, credit, _ in entry.moves:
                 names.update((debit, credit))
-        with reading(self._cursor.connection, AccountRow) as found:
-            found.execute(_SELECT_ACCOUNTS, {"accounts": list(names)})
-            accounts = _Accounts(found)
+        accounts = self._find_accounts(names)
         for recorded, currency in self._opened.values():
             accounts.open(recorded, currency)
         return accounts
 
+    def _find_accounts(self, names: Collection[str]) -> "_Accounts":
+        with reading(self._cursor.connection, AccountRow) as found:
+            return _Accounts(found.execute(_SELECT_ACCOUNTS, {"accounts": list(names)}))
+
 
 class _Accounts:
-    """The ledger accounts that a page knows, by name and currency, and those that it changes."""
+    """The ledger accounts that a page knows, by name and currency, and those that it changes.
+
+    `late` are those that it adds to before postings that are there already.
+    """
 
     def __init__(self, rows: Iterable[AccountRow]) -> None:
         self.changed: dict[tuple[str, str], AccountRow] = {}
+        self.late: set[str] = set()
         self._rows = {(row.account, row.currency): row for row in rows}
         self._currencies = {
             account: currency for account, currency in self._rows if account.startswith(WALLET)
@@ -456,19 +520,22 @@ class _Accounts:
             raise _failed(entry.recorded, f"{entry.wallet} was never opened")
         return currency
 
-    def post(
-        self, account: str, currency: str, amount_minor: int, position: int
-    ) -> tuple[AccountRow, bool]:
-        """Adds a posting; returns the account after it, and whether later ones were there."""
+    def post(self, account: str, currency: str, amount_minor: int, position: int, line: int) -> str:
+        """Adds a posting to an account, and returns the columns that are the posting's own."""
         key = (account, currency)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = AccountRow(account, currency, 0, position)
         self.changed[key] = row
-        is_late = row.position > position
-        row.position = max(row.position, position)
+        if row.position > position:
+            self.late.add(account)
+        else:
+            row.position = position
         row.balance_minor += amount_minor
-        return row, is_late
+        return (
+            f"{position}\t{line}\t{_text(account)}\t{_text(currency)}"
+            f"\t{amount_minor}\t{row.balance_minor}"
+        )
 
 
 def _bet(row: RoundRow, event: StakeLost | WinPaid | SettlementReversed, position: int) -> str:
@@ -502,6 +569,15 @@ def _common(event: _MoneyEvent, row: RoundRow | None, day: date, own_day: date) 
         f"{event.TOPIC}\t{account_id}\t{event.originator_version}\t{round_id}\t{bet_id}"
         f"\t{table_id}\t{shoe_id}\t{event.at}\t{day}\t{own_day}"
     )
+
+
+def _changed(calendar: GamingCalendar, setting: _Setting) -> GamingCalendar:
+    if setting.closed is not None:
+        return calendar.close(setting.closed)
+    assert setting.zone is not None
+    assert setting.starts_at is not None
+    assert setting.since is not None
+    return calendar.change(setting.zone, starts_at=setting.starts_at, since=setting.since)
 
 
 @lru_cache(maxsize=65_536)
