@@ -34,15 +34,18 @@ class CommissionLine:
 
 
 _COMMISSION = """
-    SELECT {key} AS key, currency,
-           sum(commission_minor) AS commission_minor,
-           sum(won_minor) AS winning_banker_stakes_minor,
-           sum(won_bets)::bigint AS bets
-      FROM projection.day_play
-     WHERE bet = 'banker'
-     GROUP BY 1, 2
-    HAVING bool_or(commission_minor <> 0 OR won_bets <> 0)
-     ORDER BY 1 COLLATE "C", 2
+    SELECT key, currency, commission_minor, winning_banker_stakes_minor, bets
+      FROM (
+        SELECT {key} AS key, currency,
+               sum(commission_minor) AS commission_minor,
+               sum(won_minor) AS winning_banker_stakes_minor,
+               sum(won_bets)::bigint AS bets
+          FROM projection.day_play
+         WHERE bet = 'banker'
+         GROUP BY 1, 2
+        HAVING bool_or(commission_minor <> 0 OR won_bets <> 0)
+      ) AS totals
+     ORDER BY key COLLATE "C", currency
 """
 _KEYS = {
     CommissionBy.TABLE: "table_id",

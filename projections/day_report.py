@@ -9,7 +9,7 @@ round from what was staked on each kind, and summed over the rounds.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from math import isqrt
 from typing import Any
@@ -207,8 +207,8 @@ def day_report(connection: Connection[Any], day: date, *, table: str | None = No
         lines.add_counted(counted.execute(_COUNTED, wanted), day)
     return DayReport(
         day=day,
-        start=bounds.start.isoformat(),
-        end=bounds.end.isoformat(),
+        start=_utc(bounds.start),
+        end=_utc(bounds.end),
         is_closed=days.closed is not None and day <= days.closed,
         table=table,
         **{part: lines.of(part) for part in lines.PARTS},
@@ -314,6 +314,10 @@ class _Lines:
         if (key, currency) not in lines:
             lines[key, currency] = Line(key, currency)
         return lines[key, currency]
+
+
+def _utc(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def _percent(part_minor: int, whole_minor: int) -> str | None:

@@ -8,16 +8,17 @@ when the transaction ends.
 
 A posting has two times. `at` is when its event happened. `holds_from` is from
 when on it is true: what a correction takes back and settles anew holds from the
-end of the round, however late it was recorded. And two days: `own_day` is the
-gaming day that it happened in, `day` the one in whose books it stands, which
-is later where its own was closed already.
+end of the round, however late that was; only a shortfall is owed from the
+correction on. And two days: `own_day` is the gaming day that it happened in,
+`day` the one in whose books it stands, which is later where its own was closed
+already.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from psycopg import Cursor
 
@@ -25,47 +26,55 @@ from domain.account import (
     AccountOpened,
     CommissionCharged,
     CommissionMarked,
+    DueCollected,
     FundsDeposited,
     FundsWithdrawn,
+    SettlementReversed,
     StakeLost,
     StakePlaced,
     StakeReturned,
     WinPaid,
 )
-from domain.books import WALLET, Transfer, transfers
+from domain.books import OWED, WALLET, Transfer, transfers
 from domain.event import Recorded
 from domain.gaming_day import GamingCalendar
-from domain.round import BetPlaced, RoundOpened, RoundSettled, RoundVoided
-from domain.site import GamingDaySet
+from domain.round import BetPlaced, RoundCorrected, RoundOpened, RoundSettled, RoundVoided
+from domain.site import GamingDayClosed, GamingDaySet, SiteEvent
+from projections.gaming_days import DaySetting, calendar_after, with_setting
 from projections.projection import Projection, ProjectionFailed, reading, topics_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_BetEvent = StakePlaced | StakeLost | StakeReturned | WinPaid | CommissionCharged | CommissionMarked
-_MoneyEvent = FundsDeposited | FundsWithdrawn | _BetEvent
-_RoundEvent = RoundOpened | BetPlaced | RoundSettled | RoundVoided
-_Wanted = AccountOpened | _MoneyEvent | _RoundEvent | GamingDaySet
-
-_BET_EVENTS = (
-    StakePlaced,
-    StakeLost,
-    StakeReturned,
-    WinPaid,
-    CommissionCharged,
-    CommissionMarked,
+_BetEvent = (
+    StakePlaced
+    | StakeLost
+    | StakeReturned
+    | WinPaid
+    | CommissionCharged
+    | CommissionMarked
+    | SettlementReversed
 )
-_ROUND_EVENTS = (RoundOpened, BetPlaced, RoundSettled, RoundVoided)
+_MoneyEvent = FundsDeposited | FundsWithdrawn | DueCollected | _BetEvent
+_RoundEvent = RoundOpened | BetPlaced | RoundSettled | RoundVoided | RoundCorrected
+_Wanted = AccountOpened | _MoneyEvent | _RoundEvent | SiteEvent
+
+_BET_EVENTS: tuple[type[_BetEvent], ...] = get_args(_BetEvent)
+_ROUND_EVENTS: tuple[type[_RoundEvent], ...] = get_args(_RoundEvent)
 
 
 @dataclass(slots=True)
 class RoundRow:
-    """A row of `journal_rounds`: where a round was played, and what was staked on by each bet."""
+    """A row of `journal_rounds`: where a round was played, and what was staked on by each bet.
+
+    A bet has the positions from which on it was on something; a correction its own.
+    """
 
     round_id: str
     table_id: str
     shoe_id: str
-    bets: dict[str, str] = field(default_factory=dict)
+    bets: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    corrections: dict[str, int] = field(default_factory=dict)
     ended_at: datetime | None = None
 
 
@@ -79,24 +88,16 @@ class AccountRow:
     position: int
 
 
-@dataclass(slots=True)
-class _Setting:
-    """A row of `journal_days`."""
-
-    since: datetime
-    zone: str
-    starts_at: str
-
-
 class _Entry(NamedTuple):
     """What an event moves, before it is known what that makes of the balances.
 
-    `rest` are the columns that all its postings have in common.
+    `common` are the columns that all its postings have in common.
     """
 
     recorded: Recorded
     moves: list[Transfer]
-    rest: str
+    holds_from: datetime
+    common: str
 
     @property
     def position(self) -> int:
@@ -131,9 +132,9 @@ class Journal(Projection):
             table_id text COLLATE "C",
             shoe_id text COLLATE "C",
             at timestamptz NOT NULL,
-            holds_from timestamptz NOT NULL,
             day date NOT NULL,
             own_day date NOT NULL,
+            holds_from timestamptz NOT NULL,
             PRIMARY KEY (position, line)
         );
         CREATE INDEX journal_by_account ON journal (account, position);
@@ -152,13 +153,15 @@ class Journal(Projection):
             table_id text COLLATE "C" NOT NULL,
             shoe_id text COLLATE "C" NOT NULL,
             bets jsonb NOT NULL,
+            corrections jsonb NOT NULL,
             ended_at timestamptz
         );
         CREATE TABLE journal_days (
             position bigint PRIMARY KEY,
             since timestamptz NOT NULL,
-            zone text COLLATE "C" NOT NULL,
-            starts_at text COLLATE "C" NOT NULL
+            zone text COLLATE "C",
+            starts_at text COLLATE "C",
+            closed date
         );
 
         -- Holds a row only from a statement that leaves an entry unbalanced to the end of its
@@ -234,17 +237,18 @@ class Journal(Projection):
 
 
 _SELECT_ROUNDS = """
-    SELECT round_id, table_id, shoe_id, bets, ended_at
+    SELECT round_id, table_id, shoe_id, bets, corrections, ended_at
       FROM journal_rounds
      WHERE round_id = ANY (%(ids)b::text[])
 """
 _UPSERT_ROUNDS = """
-    INSERT INTO journal_rounds (round_id, table_id, shoe_id, bets, ended_at)
+    INSERT INTO journal_rounds (round_id, table_id, shoe_id, bets, corrections, ended_at)
     SELECT * FROM unnest(
         %(round_id)b::text[], %(table_id)b::text[], %(shoe_id)b::text[], %(bets)b::jsonb[],
-        %(ended_at)b::timestamptz[]
+        %(corrections)b::jsonb[], %(ended_at)b::timestamptz[]
     )
-    ON CONFLICT (round_id) DO UPDATE SET bets = excluded.bets, ended_at = excluded.ended_at
+    ON CONFLICT (round_id) DO UPDATE SET
+        bets = excluded.bets, corrections = excluded.corrections, ended_at = excluded.ended_at
 """
 _SELECT_ACCOUNTS = """
     SELECT account, currency, balance_minor, position
@@ -260,15 +264,19 @@ _UPSERT_ACCOUNTS = """
     ON CONFLICT (account, currency) DO UPDATE SET
         balance_minor = excluded.balance_minor, position = excluded.position
 """
-_SELECT_SETTINGS = "SELECT since, zone, starts_at FROM journal_days ORDER BY position"
+_SELECT_SETTINGS = """
+    SELECT position, since, zone, starts_at, closed
+      FROM journal_days
+     ORDER BY position
+"""
 _INSERT_SETTING = """
-    INSERT INTO journal_days (position, since, zone, starts_at)
-    VALUES (%(position)s, %(since)s, %(zone)s, %(starts_at)s)
+    INSERT INTO journal_days (position, since, zone, starts_at, closed)
+    VALUES (%(position)s, %(since)s, %(zone)s, %(starts_at)s, %(closed)s)
 """
 _COPY = """
     COPY journal (
         position, line, account, currency, amount_minor, balance_minor, topic, account_id, number,
-        round_id, bet_id, table_id, shoe_id, at, holds_from, day, own_day
+        round_id, bet_id, table_id, shoe_id, at, day, own_day, holds_from
     ) FROM STDIN
 """
 # Of events that were parked, and folded when later ones had been folded already.
@@ -304,8 +312,8 @@ class _Page:
         """Takes an event in; raises LookupError or ValueError where it does not fit."""
         event = cast(_Wanted, recorded.event)
         if isinstance(event, _ROUND_EVENTS):
-            self._take_round(event)
-        elif isinstance(event, GamingDaySet):
+            self._take_round(recorded.position, event)
+        elif isinstance(event, GamingDaySet | GamingDayClosed):
             self._set_day(recorded.position, event)
         elif isinstance(event, AccountOpened):
             wallet = WALLET + event.originator_id.removeprefix("account:")
@@ -313,7 +321,7 @@ class _Page:
                 raise ValueError(f"{wallet} is there already")
             self._opened[wallet] = (recorded, event.currency)
         else:
-            self._enter(recorded, event)
+            self._enter(recorded, cast(_MoneyEvent, event))
 
     def write(self) -> None:
         """Adds the postings, and brings the balances and the rounds up to them."""
@@ -322,13 +330,14 @@ class _Page:
         late: set[str] = set()
         for entry in self._entries:
             currency = accounts.currency_of(entry)
-            for line, (account, amount_minor) in enumerate(_postings(entry.moves), start=1):
+            postings = _postings(entry)
+            for line, (account, amount_minor, holds_from) in enumerate(postings, start=1):
                 row, is_late = accounts.post(account, currency, amount_minor, entry.position)
                 if is_late:
                     late.add(account)
                 lines.append(
                     f"{entry.position}\t{line}\t{_text(account)}\t{_text(currency)}"
-                    f"\t{amount_minor}\t{row.balance_minor}\t{entry.rest}\n"
+                    f"\t{amount_minor}\t{row.balance_minor}\t{entry.common}\t{holds_from}\n"
                 )
         if lines:
             with self._cursor.copy(_COPY) as copy:
@@ -338,7 +347,7 @@ class _Page:
         _upsert(self._cursor, _UPSERT_ACCOUNTS, accounts.changed.values())
         _upsert(self._cursor, _UPSERT_ROUNDS, self._changed_rounds.values())
 
-    def _take_round(self, event: _RoundEvent) -> None:
+    def _take_round(self, position: int, event: _RoundEvent) -> None:
         round_id = event.originator_id.removeprefix("round:")
         if isinstance(event, RoundOpened):
             if round_id in self._rounds:
@@ -346,29 +355,32 @@ class _Page:
             self._rounds[round_id] = RoundRow(round_id, event.table_id, event.shoe_id)
         row = self._round(round_id)
         if isinstance(event, BetPlaced):
-            row.bets[event.bet_id] = event.bet.value
+            row.bets.setdefault(event.bet_id, []).append((position, event.bet.value))
+        elif isinstance(event, RoundCorrected):
+            row.corrections[event.correction_id] = position
+            for bet in event.bets:
+                row.bets.setdefault(bet.bet_id, []).append((position, bet.bet.value))
         elif isinstance(event, RoundSettled | RoundVoided):
             row.ended_at = event.at
         self._changed_rounds[round_id] = row
 
-    def _set_day(self, position: int, event: GamingDaySet) -> None:
-        self._calendar = self._calendar.change(
-            event.zone, starts_at=event.starts_at, since=event.at
-        )
+    def _set_day(self, position: int, event: SiteEvent) -> None:
+        setting = DaySetting.of(position, event)
+        self._calendar = with_setting(self._calendar, setting)
         self._days.clear()
-        setting = {"zone": event.zone, "starts_at": event.starts_at, "since": event.at}
-        self._cursor.execute(_INSERT_SETTING, {"position": position, **setting})
+        self._cursor.execute(_INSERT_SETTING, asdict(setting))
 
     def _enter(self, recorded: Recorded, event: _MoneyEvent) -> None:
-        row, bet = None, ""
+        row, bet, holds_from = None, "", event.at
         if isinstance(event, _BET_EVENTS):
             row = self._round(event.round_id)
-            if isinstance(event, StakeLost | WinPaid):
-                bet = self._bet(row, event.bet_id)
+            if isinstance(event, StakeLost | WinPaid | SettlementReversed):
+                bet = _bet(row, event, recorded.position)
+            if row.ended_at is not None:
+                holds_from = min(holds_from, row.ended_at)
         moves = transfers(event, table_id="" if row is None else row.table_id, bet=bet)
-        day, own_day = self._days_of(event.at)
-        rest = _rest(event, row, day, own_day)
-        self._entries.append(_Entry(recorded, moves, rest))
+        common = _common(event, row, *self._days_of(event.at))
+        self._entries.append(_Entry(recorded, moves, holds_from, common))
 
     def _days_of(self, at: datetime) -> tuple[date, date]:
         days = self._days.get(at)
@@ -381,12 +393,6 @@ class _Page:
         if row is None:
             raise LookupError(f"round {round_id} was never opened")
         return row
-
-    def _bet(self, row: RoundRow, bet_id: str) -> str:
-        bet = row.bets.get(bet_id)
-        if bet is None:
-            raise LookupError(f"bet {bet_id} of round {row.round_id} was never placed")
-        return bet
 
     def _known_rounds(self, events: Sequence[Recorded]) -> dict[str, RoundRow]:
         ids = {
@@ -401,11 +407,8 @@ class _Page:
             return {row.round_id: row for row in found}
 
     def _known_calendar(self) -> GamingCalendar:
-        calendar = GamingCalendar()
-        with reading(self._cursor.connection, _Setting) as settings:
-            for each in settings.execute(_SELECT_SETTINGS):
-                calendar = calendar.change(each.zone, starts_at=each.starts_at, since=each.since)
-        return calendar
+        with reading(self._cursor.connection, DaySetting) as settings:
+            return calendar_after(settings.execute(_SELECT_SETTINGS))
 
     def _known_accounts(self) -> "_Accounts":
         names = set(self._opened)
@@ -460,27 +463,36 @@ class _Accounts:
         return row, is_late
 
 
-def _postings(moves: Iterable[Transfer]) -> Iterator[tuple[str, int]]:
-    """Each account and its amount: the debit, which is positive, and the credit."""
-    for debit, credit, amount_minor in moves:
-        yield debit, amount_minor
-        yield credit, -amount_minor
+def _bet(row: RoundRow, event: StakeLost | WinPaid | SettlementReversed, position: int) -> str:
+    """What a bet was on when it was settled."""
+    if isinstance(event, SettlementReversed):
+        position = row.corrections.get(event.correction_id, position)
+    before = [bet for since, bet in row.bets.get(event.bet_id, ()) if since < position]
+    if not before:
+        raise LookupError(f"bet {event.bet_id} of round {row.round_id} was never placed")
+    return before[-1]
 
 
-def _rest(event: _MoneyEvent, row: RoundRow | None, day: date, own_day: date) -> str:
+def _postings(entry: _Entry) -> Iterator[tuple[str, int, datetime]]:
+    """Each account, its amount, and from when it holds: the debit, positive, and the credit."""
+    for debit, credit, amount_minor in entry.moves:
+        is_shortfall = debit.startswith(OWED)
+        holds_from = entry.recorded.event.at if is_shortfall else entry.holds_from
+        yield debit, amount_minor, holds_from
+        yield credit, -amount_minor, holds_from
+
+
+def _common(event: _MoneyEvent, row: RoundRow | None, day: date, own_day: date) -> str:
     """The columns that all postings of an entry have in common, as COPY reads them."""
     round_id = bet_id = table_id = shoe_id = _NULL
-    holds_from = event.at
     if isinstance(event, _BET_EVENTS):
         assert row is not None
         round_id, bet_id = _text(row.round_id), _text(event.bet_id)
         table_id, shoe_id = _text(row.table_id), _text(row.shoe_id)
-        if row.ended_at is not None:
-            holds_from = min(holds_from, row.ended_at)
     account_id = _text(event.originator_id.removeprefix("account:"))
     return (
         f"{event.TOPIC}\t{account_id}\t{event.originator_version}\t{round_id}\t{bet_id}"
-        f"\t{table_id}\t{shoe_id}\t{event.at}\t{holds_from}\t{day}\t{own_day}"
+        f"\t{table_id}\t{shoe_id}\t{event.at}\t{day}\t{own_day}"
     )
 
 
