@@ -120,9 +120,9 @@ def house_edge(kind: BetKind, rules: Rules) -> Fraction:
     Commission is taken at its rate alone, without increment, minimum or
     rounding, so the theoretical win of a day is turnover times this.
     """
-    census = _census(kind, rules)
-    kept = sum(count * share for share, count in _kept(kind, rules, census))
-    return Fraction(kept, census.sequences)
+    census, unit = _census(kind, rules), _unit(kind, rules)
+    kept = sum(kept * count for kept, count in _kept(kind, rules, unit, census))
+    return Fraction(kept, census.sequences * unit)
 
 
 def covariance(kind: BetKind, other: BetKind, rules: Rules) -> Fraction:
@@ -135,29 +135,32 @@ def covariance(kind: BetKind, other: BetKind, rules: Rules) -> Fraction:
     census = _census(kind, rules)
     if _census(other, rules) is not census:
         return Fraction(0)
-    together = sum(
-        count * share * other_share
-        for (share, count), (other_share, _) in zip(
-            _kept(kind, rules, census), _kept(other, rules, census), strict=True
-        )
+    unit, other_unit = _unit(kind, rules), _unit(other, rules)
+    both = zip(
+        _kept(kind, rules, unit, census), _kept(other, rules, other_unit, census), strict=True
     )
-    return Fraction(together, census.sequences) - house_edge(kind, rules) * house_edge(other, rules)
+    together = sum(kept * other_kept * count for (kept, count), (other_kept, _) in both)
+    mean = house_edge(kind, rules) * house_edge(other, rules)
+    return Fraction(together, census.sequences * unit * other_unit) - mean
 
 
 def _census(kind: BetKind, rules: Rules) -> Census:
     return pair_counts(rules.decks) if kind in PAIR_BETS else round_counts(rules.decks)
 
 
-def _kept(kind: BetKind, rules: Rules, census: Census) -> Iterator[tuple[Fraction, int]]:
-    """By deal, what the house keeps of a stake of one, and how many sequences deal it."""
+def _unit(kind: BetKind, rules: Rules) -> int:
+    """A stake that every price, a half and a rate divide, so that nothing is rounded."""
     price = rules.odds[kind]
     prices = price.values() if isinstance(price, Mapping) else [price]
-    # With a stake that every price, a half and a rate divide, nothing is rounded.
-    stake_minor = 2 * 10_000 * prod(denominator for _, denominator in prices)
+    return 2 * 10_000 * prod(denominator for _, denominator in prices)
+
+
+def _kept(kind: BetKind, rules: Rules, unit: int, census: Census) -> Iterator[tuple[int, int]]:
+    """By deal, what the house keeps of a stake, and how many sequences deal it."""
     for deal, count in census.deals:
         settlement = settle(
             kind,
-            stake_minor,
+            unit,
             deal,
             variant=rules.variant,
             odds=rules.odds,
@@ -165,10 +168,9 @@ def _kept(kind: BetKind, rules: Rules, census: Census) -> Iterator[tuple[Fractio
             win_rounding=rules.win_rounding,
         )
         if settlement.result is Result.LOST:
-            yield Fraction(1), count
+            yield unit, count
         else:
-            paid = settlement.win_minor - settlement.commission_minor
-            yield Fraction(-paid, stake_minor), count
+            yield settlement.commission_minor - settlement.win_minor, count
 
 
 def _cards(hand: tuple[int, ...]) -> tuple[Card, ...]:

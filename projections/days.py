@@ -11,7 +11,7 @@ table, whatever is in them.
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any, NamedTuple, assert_never, cast
 
@@ -39,6 +39,7 @@ from domain.round import (
 )
 from domain.rules import Rules
 from domain.site import GamingDayClosed, GamingDaySet, SiteEvent
+from projections.gaming_days import DaySetting, calendar_after, with_setting
 from projections.projection import Projection, ProjectionFailed, reading, topics_of
 
 
@@ -115,17 +116,6 @@ class RoundRow:
     bets: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Setting:
-    """A row of `day_settings`: the gaming day was set, or days up to one were closed."""
-
-    position: int
-    at: datetime
-    zone: str | None
-    starts_at: str | None
-    closed: date | None
-
-
 class Days(Projection):
     """The measures of every gaming day, and what the fold must know of rounds and of the site."""
 
@@ -197,7 +187,7 @@ class Days(Projection):
         );
         CREATE TABLE day_settings (
             position bigint PRIMARY KEY,
-            at timestamptz NOT NULL,
+            since timestamptz NOT NULL,
             zone text COLLATE "C",
             starts_at text COLLATE "C",
             closed date
@@ -239,8 +229,8 @@ _SELECT_SETTINGS = (
     "SELECT position, at, zone, starts_at, closed FROM {}day_settings ORDER BY position"
 )
 _ADD_SETTING = """
-    INSERT INTO day_settings (position, at, zone, starts_at, closed)
-    VALUES (%(position)s, %(at)s, %(zone)s, %(starts_at)s, %(closed)s)
+    INSERT INTO day_settings (position, since, zone, starts_at, closed)
+    VALUES (%(position)s, %(since)s, %(zone)s, %(starts_at)s, %(closed)s)
 """
 _ADD_PLAY = """
     INSERT INTO day_play (
@@ -304,7 +294,7 @@ class _Page:
         self._staked: dict[str, Counter[str]] = {}
         self._calendar = calendar(cursor, schema="")
         self._days: dict[datetime, tuple[date, date]] = {}
-        self._settings: list[_Setting] = []
+        self._settings: list[DaySetting] = []
         self._rules: dict[tuple[str, int], Rules] = {}
         self._play: dict[tuple[Place, str, str], Play] = defaultdict(Play)
         self._pairs: dict[tuple[Place, str, str], Pair] = defaultdict(Pair)
@@ -389,7 +379,7 @@ class _Page:
             document = rules.model_dump(mode="json", exclude_none=True)
             self._cursor.execute(_ADD_RULES, {**named, "rules": document})
         for setting in self._settings:
-            self._cursor.execute(_ADD_SETTING, {n: getattr(setting, n) for n in _names(_Setting)})
+            self._cursor.execute(_ADD_SETTING, asdict(setting))
 
     def _add(self, statement: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
         if rows:
@@ -412,12 +402,9 @@ class _Page:
         self._rules[event.table_id, event.rules_version] = event.rules
 
     def _take_setting(self, position: int, event: SiteEvent) -> None:
-        if isinstance(event, GamingDaySet):
-            setting = _Setting(position, event.at, event.zone, event.starts_at, None)
-        else:
-            setting = _Setting(position, event.at, None, None, date.fromisoformat(event.day))
+        setting = DaySetting.of(position, event)
         self._settings.append(setting)
-        self._calendar = _after(self._calendar, setting)
+        self._calendar = with_setting(self._calendar, setting)
         self._days.clear()
 
     def _correct(self, row: RoundRow, event: RoundCorrected) -> None:
@@ -510,19 +497,8 @@ class _Page:
 
 def calendar(cursor: Cursor[Any], *, schema: str = "projection.") -> GamingCalendar:
     """The site's gaming days as far as the events are folded."""
-    found = GamingCalendar()
-    with reading(cursor.connection, _Setting) as settings:
-        for setting in settings.execute(_SELECT_SETTINGS.format(schema)):
-            found = _after(found, setting)
-    return found
-
-
-def _after(before: GamingCalendar, setting: _Setting) -> GamingCalendar:
-    if setting.closed is not None:
-        return before.close(setting.closed)
-    assert setting.zone is not None
-    assert setting.starts_at is not None
-    return before.change(setting.zone, starts_at=setting.starts_at, since=setting.at)
+    with reading(cursor.connection, DaySetting) as settings:
+        return calendar_after(settings.execute(_SELECT_SETTINGS.format(schema).encode()))
 
 
 def _stored(bets: Mapping[str, Wager]) -> dict[str, list[Any]]:

@@ -40,6 +40,7 @@ from domain.event import Recorded
 from domain.gaming_day import GamingCalendar
 from domain.round import BetPlaced, RoundCorrected, RoundOpened, RoundSettled, RoundVoided
 from domain.site import GamingDayClosed, GamingDaySet, SiteEvent
+from projections.gaming_days import DaySetting, with_setting
 from projections.projection import Projection, ProjectionFailed, reading, topics_of
 
 if TYPE_CHECKING:
@@ -85,17 +86,6 @@ class AccountRow:
     currency: str
     balance_minor: int
     position: int
-
-
-@dataclass(slots=True)
-class _Setting:
-    """A row of `journal_days`: the gaming day was set, or days up to one were closed."""
-
-    position: int
-    since: datetime | None = None
-    zone: str | None = None
-    starts_at: str | None = None
-    closed: date | None = None
 
 
 class _Entry(NamedTuple):
@@ -168,7 +158,7 @@ class Journal(Projection):
         );
         CREATE TABLE journal_days (
             position bigint PRIMARY KEY,
-            since timestamptz,
+            since timestamptz NOT NULL,
             zone text COLLATE "C",
             starts_at text COLLATE "C",
             closed date
@@ -361,7 +351,7 @@ class _Page:
     def write(self) -> None:
         """Adds the postings, and brings the balances and the rounds up to them."""
         accounts = self._known_accounts()
-        lines = []
+        lines: list[str] = []
         for entry in self._entries:
             currency = accounts.currency_of(entry)
             postings = _postings(entry)
@@ -418,20 +408,17 @@ class _Page:
         self._changed_rounds[round_id] = row
 
     def _take_day(self, recorded: Recorded, event: SiteEvent) -> None:
-        (last,) = self._cursor.execute(_LAST_POSITION).fetchone() or (0,)
-        if recorded.position < last:
+        (last,) = self._cursor.execute(_LAST_POSITION).fetchone() or (None,)
+        if last is not None and recorded.position < last:
             raise ValueError("later events are in the journal: run `punto rebuild journal`")
-        setting = _Setting(recorded.position)
-        if isinstance(event, GamingDaySet):
-            setting.since, setting.zone, setting.starts_at = event.at, event.zone, event.starts_at
-        else:
-            setting.closed = date.fromisoformat(event.day)
-            self._closing = (recorded, setting.closed, self._calendar.closed)
+        if isinstance(event, GamingDayClosed):
+            self._closing = (recorded, date.fromisoformat(event.day), self._calendar.closed)
+        setting = DaySetting.of(recorded.position, event)
         self._cursor.execute(_INSERT_SETTING, asdict(setting))
         self._change_days(setting)
 
-    def _change_days(self, setting: _Setting) -> None:
-        self._calendar = _changed(self._calendar, setting)
+    def _change_days(self, setting: DaySetting) -> None:
+        self._calendar = with_setting(self._calendar, setting)
         self._changed_days_at = setting.position
         self._days.clear()
 
@@ -472,7 +459,7 @@ class _Page:
             return {row.round_id: row for row in found}
 
     def _know_days(self) -> None:
-        with reading(self._cursor.connection, _Setting) as settings:
+        with reading(self._cursor.connection, DaySetting) as settings:
             for setting in settings.execute(_SELECT_SETTINGS):
                 self._change_days(setting)
 
@@ -569,15 +556,6 @@ def _common(event: _MoneyEvent, row: RoundRow | None, day: date, own_day: date) 
         f"{event.TOPIC}\t{account_id}\t{event.originator_version}\t{round_id}\t{bet_id}"
         f"\t{table_id}\t{shoe_id}\t{event.at}\t{day}\t{own_day}"
     )
-
-
-def _changed(calendar: GamingCalendar, setting: _Setting) -> GamingCalendar:
-    if setting.closed is not None:
-        return calendar.close(setting.closed)
-    assert setting.zone is not None
-    assert setting.starts_at is not None
-    assert setting.since is not None
-    return calendar.change(setting.zone, starts_at=setting.starts_at, since=setting.since)
 
 
 @lru_cache(maxsize=65_536)

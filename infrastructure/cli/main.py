@@ -21,7 +21,8 @@ from eventsourcing.persistence import MapperDeserialisationError, PersistenceErr
 from typer.exceptions import TyperException
 
 from domain.errors import Refused
-from infrastructure.cli import asking, keeping, writing
+from infrastructure.audit.reconciliation.statement import StatementRefused
+from infrastructure.cli import asking, keeping, reporting, writing
 from infrastructure.cli.ledger import NotFoundError
 from infrastructure.importers.reading import ImportRefused
 from infrastructure.settings import SettingsError
@@ -36,6 +37,7 @@ _ONE_LINE = (
     NotFoundError,
     Refused,
     ImportRefused,
+    StatementRefused,
     ProjectionError,
 )
 """Errors whose message is one line for the user."""
@@ -71,6 +73,7 @@ def _options(
 
 writing.register(app)
 asking.register(app)
+reporting.register(app)
 keeping.register(app)
 
 

@@ -15,7 +15,7 @@ from projections.projection import ProjectionError
 from projections.rounds import rounds
 from projections.runner import ALL, catch_up, check, parked, positions, rebuild, retry
 
-NAMES = ["balances", "journal", "rounds", "shoes", "tables"]
+NAMES = ["balances", "days", "journal", "rounds", "shoes", "tables"]
 OF_ACCOUNTS = ["balances", "journal"]
 
 

@@ -13,7 +13,7 @@ from projections.projection import ProjectionError
 from projections.rounds import Rounds
 from projections.runner import ALL, catch_up, ensure, follow, positions
 
-NAMES = ["balances", "journal", "rounds", "shoes", "tables"]
+NAMES = ["balances", "days", "journal", "rounds", "shoes", "tables"]
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ postings of the journal come beside them as far as the events have come.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, cast, get_args
 
 from domain.account import (
     AccountOpened,
@@ -29,29 +29,21 @@ from infrastructure.audit.reconciliation.comparison import (
     Pairing,
     differences,
 )
+from infrastructure.audit.reconciliation.ledger import LedgerAmount
 from infrastructure.audit.reconciliation.recomputed import RecomputedRound
 from infrastructure.audit.reconciliation.stated import Stated
 from infrastructure.audit.reconciliation.statement import Statement
 
 ROUNDS_IN_MEMORY = 10_000
 
+ReadPostings = Callable[[int, int], Iterable[LedgerAmount]]
+"""Gives the ledger's postings after a position, up to and with another."""
+
 LoadStream = Callable[[str], Sequence[Entry]]
 """Gives every event of a stream, by position."""
 
 _ROUND_EVENTS = get_args(RoundEvent)
 _SITE_EVENTS = get_args(SiteEvent)
-
-
-class LedgerAmount(NamedTuple):
-    """A posting on `commission` or `commission_due`, in minor units.
-
-    Credits to `commission` are positive, and debits to `commission_due`.
-    """
-
-    position: int
-    is_due: bool
-    item: Item
-    amount_minor: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,17 +242,17 @@ class Reconciliation:
 
 def reconcile(
     pages: Iterable[Iterable[Entry]],
-    postings: Iterator[LedgerAmount],
+    read_postings: ReadPostings,
     load_stream: LoadStream,
     *,
     day: date | None = None,
     statement: Statement | None = None,
 ) -> Reconciled:
-    """Reconciles pages of events and the postings made of them, both in order of positions."""
+    """Reconciles pages of events, in the order of positions, and the postings made of them."""
     reconciliation = Reconciliation(load_stream, day=day, statement=statement)
-    posting = next(postings, None)
+    position = 0
     for page in pages:
-        position = 0
+        after = position
         for entry in page:
             position = entry.position
             if isinstance(entry, Unreadable):
@@ -268,12 +260,8 @@ def reconcile(
             else:
                 reconciliation.see(entry)
         # Beside the events of this page, so that what agrees is forgotten.
-        while posting is not None and posting.position <= position:
+        for posting in read_postings(after, position):
             reconciliation.see_posting(posting)
-            posting = next(postings, None)
-    while posting is not None:
-        reconciliation.see_posting(posting)
-        posting = next(postings, None)
     return reconciliation.finish()
 
 
