@@ -370,7 +370,7 @@ class _Page:
         accounts = self._find_accounts({HOUSE, *(row.account for row in unclosed)})
         at, nothing = recorded.event.at, "\t".join([_NULL] * 6)
         common = f"{recorded.event.TOPIC}\t{nothing}\t{at}\t{day}\t{day}\t{at}\n"
-        lines = []
+        lines: list[str] = []
         for row in unclosed:
             for account, amount_minor in (
                 (row.account, -row.balance_minor),
