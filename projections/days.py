@@ -226,7 +226,7 @@ _ADD_RULES = """
     ON CONFLICT (table_id, rules_version) DO NOTHING
 """
 _SELECT_SETTINGS = (
-    "SELECT position, at, zone, starts_at, closed FROM {}day_settings ORDER BY position"
+    "SELECT position, since, zone, starts_at, closed FROM {}day_settings ORDER BY position"
 )
 _ADD_SETTING = """
     INSERT INTO day_settings (position, since, zone, starts_at, closed)

@@ -192,7 +192,7 @@ def test_two_rebuilds_at_once_wait_for_each_other(database, connection, ledger, 
 class NewBalances(Balances):
     """The next version: it has another column's worth of meaning."""
 
-    version = 2
+    version = Balances.version + 1
     folded = 0
 
     def apply(self, rows, recorded):
