@@ -35,12 +35,12 @@ from domain.account import (
     StakeReturned,
     WinPaid,
 )
-from domain.books import OWED, WALLET, Transfer, transfers
+from domain.books import HOUSE, OWED, WALLET, Transfer, transfers
 from domain.event import Recorded
 from domain.gaming_day import GamingCalendar
 from domain.round import BetPlaced, RoundCorrected, RoundOpened, RoundSettled, RoundVoided
 from domain.site import GamingDayClosed, GamingDaySet, SiteEvent
-from projections.gaming_days import DaySetting, calendar_after, with_setting
+from projections.gaming_days import DaySetting, with_setting
 from projections.projection import Projection, ProjectionFailed, reading, topics_of
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Journal(Projection):
     ddl = """
         CREATE TABLE journal (
             position bigint NOT NULL,
-            line smallint NOT NULL,
+            line integer NOT NULL,
             account text COLLATE "C" NOT NULL,
             currency text COLLATE "C" NOT NULL,
             amount_minor numeric(38, 0) NOT NULL,
@@ -227,13 +227,22 @@ class Journal(Projection):
     """
 
     def fold(self, cursor: Cursor[Any], events: Sequence[Recorded]) -> None:
-        page = _Page(cursor, events)
-        for recorded in events:
-            try:
-                page.take(recorded)
-            except (LookupError, ValueError) as error:
-                raise _failed(recorded, error) from error
-        page.write()
+        start = 0
+        for end, recorded in enumerate(events, start=1):
+            # A closing entry adds up what is written, so it is written with what came before it.
+            if end == len(events) or isinstance(recorded.event, GamingDayClosed):
+                _fold(cursor, events[start:end])
+                start = end
+
+
+def _fold(cursor: Cursor[Any], events: Sequence[Recorded]) -> None:
+    page = _Page(cursor, events)
+    for recorded in events:
+        try:
+            page.take(recorded)
+        except (LookupError, ValueError) as error:
+            raise _failed(recorded, error) from error
+    page.write()
 
 
 _SELECT_ROUNDS = """
@@ -265,14 +274,24 @@ _UPSERT_ACCOUNTS = """
         balance_minor = excluded.balance_minor, position = excluded.position
 """
 _SELECT_SETTINGS = """
-    SELECT position, since, zone, starts_at, closed
-      FROM journal_days
-     ORDER BY position
+    SELECT position, since, zone, starts_at, closed FROM journal_days ORDER BY position
 """
 _INSERT_SETTING = """
     INSERT INTO journal_days (position, since, zone, starts_at, closed)
     VALUES (%(position)s, %(since)s, %(zone)s, %(starts_at)s, %(closed)s)
 """
+# What of the days that are closed has not been rolled into the bankroll; of those before, all has.
+_UNCLOSED = """
+    SELECT account, currency, sum(amount_minor) AS balance_minor, 0 AS position
+      FROM journal
+     WHERE day <= %(day)s
+       AND (%(closed)s::date IS NULL OR day > %(closed)s)
+       AND (starts_with(account, 'win:') OR starts_with(account, 'commission:'))
+     GROUP BY account, currency
+    HAVING sum(amount_minor) <> 0
+     ORDER BY account, currency
+"""
+_LAST_POSITION = "SELECT max(position) FROM journal"
 _COPY = """
     COPY journal (
         position, line, account, currency, amount_minor, balance_minor, topic, account_id, number,
@@ -303,18 +322,24 @@ class _Page:
         self._cursor = cursor
         self._rounds = self._known_rounds(events)
         self._changed_rounds: dict[str, RoundRow] = {}
-        self._calendar = self._known_calendar()
         self._days: dict[datetime, tuple[date, date]] = {}
+        self._changed_days_at = 0
+        self._calendar = GamingCalendar()
+        self._know_days()
+        self._closing: tuple[Recorded, date, date | None] | None = None
         self._opened: dict[str, tuple[Recorded, str]] = {}
         self._entries: list[_Entry] = []
 
     def take(self, recorded: Recorded) -> None:
         """Takes an event in; raises LookupError or ValueError where it does not fit."""
         event = cast(_Wanted, recorded.event)
+        if recorded.position < self._changed_days_at:
+            # Folded again after it was parked: its day, and what closed it, would be other ones.
+            raise ValueError("gaming days were set or closed since: run `punto rebuild journal`")
         if isinstance(event, _ROUND_EVENTS):
             self._take_round(recorded.position, event)
         elif isinstance(event, GamingDaySet | GamingDayClosed):
-            self._set_day(recorded.position, event)
+            self._take_day(recorded, event)
         elif isinstance(event, AccountOpened):
             wallet = WALLET + event.originator_id.removeprefix("account:")
             if wallet in self._opened:
@@ -327,25 +352,43 @@ class _Page:
         """Adds the postings, and brings the balances and the rounds up to them."""
         accounts = self._known_accounts()
         lines: list[str] = []
-        late: set[str] = set()
         for entry in self._entries:
             currency = accounts.currency_of(entry)
             postings = _postings(entry)
             for line, (account, amount_minor, holds_from) in enumerate(postings, start=1):
-                row, is_late = accounts.post(account, currency, amount_minor, entry.position)
-                if is_late:
-                    late.add(account)
-                lines.append(
-                    f"{entry.position}\t{line}\t{_text(account)}\t{_text(currency)}"
-                    f"\t{amount_minor}\t{row.balance_minor}\t{entry.common}\t{holds_from}\n"
+                posted = accounts.post(account, currency, amount_minor, entry.position, line)
+                lines.append(f"{posted}\t{entry.common}\t{holds_from}\n")
+        self._write_postings(lines, accounts)
+        _upsert(self._cursor, _UPSERT_ROUNDS, self._changed_rounds.values())
+        if self._closing is not None:
+            self._close_day(*self._closing)
+
+    def _close_day(self, recorded: Recorded, day: date, closed: date | None) -> None:
+        """Rolls win and commission of the days that are closed now into the bankroll."""
+        with reading(self._cursor.connection, AccountRow) as found:
+            unclosed = found.execute(_UNCLOSED, {"day": day, "closed": closed}).fetchall()
+        accounts = self._find_accounts({HOUSE, *(row.account for row in unclosed)})
+        at, nothing = recorded.event.at, "\t".join([_NULL] * 6)
+        common = f"{recorded.event.TOPIC}\t{nothing}\t{at}\t{day}\t{day}\t{at}\n"
+        lines: list[str] = []
+        for row in unclosed:
+            for account, amount_minor in (
+                (row.account, -row.balance_minor),
+                (HOUSE, row.balance_minor),
+            ):
+                posted = accounts.post(
+                    account, row.currency, amount_minor, recorded.position, len(lines) + 1
                 )
+                lines.append(f"{posted}\t{common}")
+        self._write_postings(lines, accounts)
+
+    def _write_postings(self, lines: Sequence[str], accounts: "_Accounts") -> None:
         if lines:
             with self._cursor.copy(_COPY) as copy:
                 copy.write("".join(lines))
-        if late:
-            self._cursor.execute(_RUN_BALANCES_ANEW, {"accounts": sorted(late)})
+        if accounts.late:
+            self._cursor.execute(_RUN_BALANCES_ANEW, {"accounts": sorted(accounts.late)})
         _upsert(self._cursor, _UPSERT_ACCOUNTS, accounts.changed.values())
-        _upsert(self._cursor, _UPSERT_ROUNDS, self._changed_rounds.values())
 
     def _take_round(self, position: int, event: _RoundEvent) -> None:
         round_id = event.originator_id.removeprefix("round:")
@@ -364,11 +407,20 @@ class _Page:
             row.ended_at = event.at
         self._changed_rounds[round_id] = row
 
-    def _set_day(self, position: int, event: SiteEvent) -> None:
-        setting = DaySetting.of(position, event)
-        self._calendar = with_setting(self._calendar, setting)
-        self._days.clear()
+    def _take_day(self, recorded: Recorded, event: SiteEvent) -> None:
+        (last,) = self._cursor.execute(_LAST_POSITION).fetchone() or (None,)
+        if last is not None and recorded.position < last:
+            raise ValueError("later events are in the journal: run `punto rebuild journal`")
+        if isinstance(event, GamingDayClosed):
+            self._closing = (recorded, date.fromisoformat(event.day), self._calendar.closed)
+        setting = DaySetting.of(recorded.position, event)
         self._cursor.execute(_INSERT_SETTING, asdict(setting))
+        self._change_days(setting)
+
+    def _change_days(self, setting: DaySetting) -> None:
+        self._calendar = with_setting(self._calendar, setting)
+        self._changed_days_at = setting.position
+        self._days.clear()
 
     def _enter(self, recorded: Recorded, event: _MoneyEvent) -> None:
         row, bet, holds_from = None, "", event.at
@@ -406,9 +458,10 @@ class _Page:
             found.execute(_SELECT_ROUNDS, {"ids": list(ids)})
             return {row.round_id: row for row in found}
 
-    def _known_calendar(self) -> GamingCalendar:
+    def _know_days(self) -> None:
         with reading(self._cursor.connection, DaySetting) as settings:
-            return calendar_after(settings.execute(_SELECT_SETTINGS))
+            for setting in settings.execute(_SELECT_SETTINGS):
+                self._change_days(setting)
 
     def _known_accounts(self) -> "_Accounts":
         names = set(self._opened)
@@ -416,19 +469,25 @@ class _Page:
             names.add(entry.wallet)
             for debit, credit, _ in entry.moves:
                 names.update((debit, credit))
-        with reading(self._cursor.connection, AccountRow) as found:
-            found.execute(_SELECT_ACCOUNTS, {"accounts": list(names)})
-            accounts = _Accounts(found)
+        accounts = self._find_accounts(names)
         for recorded, currency in self._opened.values():
             accounts.open(recorded, currency)
         return accounts
 
+    def _find_accounts(self, names: Collection[str]) -> "_Accounts":
+        with reading(self._cursor.connection, AccountRow) as found:
+            return _Accounts(found.execute(_SELECT_ACCOUNTS, {"accounts": list(names)}))
+
 
 class _Accounts:
-    """The ledger accounts that a page knows, by name and currency, and those that it changes."""
+    """The ledger accounts that a page knows, by name and currency, and those that it changes.
+
+    `late` are those that it adds to before postings that are there already.
+    """
 
     def __init__(self, rows: Iterable[AccountRow]) -> None:
         self.changed: dict[tuple[str, str], AccountRow] = {}
+        self.late: set[str] = set()
         self._rows = {(row.account, row.currency): row for row in rows}
         self._currencies = {
             account: currency for account, currency in self._rows if account.startswith(WALLET)
@@ -448,19 +507,22 @@ class _Accounts:
             raise _failed(entry.recorded, f"{entry.wallet} was never opened")
         return currency
 
-    def post(
-        self, account: str, currency: str, amount_minor: int, position: int
-    ) -> tuple[AccountRow, bool]:
-        """Adds a posting; returns the account after it, and whether later ones were there."""
+    def post(self, account: str, currency: str, amount_minor: int, position: int, line: int) -> str:
+        """Adds a posting to an account, and returns the columns that are the posting's own."""
         key = (account, currency)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = AccountRow(account, currency, 0, position)
         self.changed[key] = row
-        is_late = row.position > position
-        row.position = max(row.position, position)
+        if row.position > position:
+            self.late.add(account)
+        else:
+            row.position = position
         row.balance_minor += amount_minor
-        return row, is_late
+        return (
+            f"{position}\t{line}\t{_text(account)}\t{_text(currency)}"
+            f"\t{amount_minor}\t{row.balance_minor}"
+        )
 
 
 def _bet(row: RoundRow, event: StakeLost | WinPaid | SettlementReversed, position: int) -> str:

@@ -10,11 +10,18 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from domain.account import AccountOpened, FundsDeposited, FundsWithdrawn
+from domain.account import (
+    AccountClosed,
+    AccountOpened,
+    DueCollected,
+    FundsDeposited,
+    FundsWithdrawn,
+)
+from domain.correction import CorrectionFiled
 from domain.event import DomainEvent, Entry, Recorded, Unreadable
-from domain.round import RoundEvent, RoundOpened
+from domain.round import CorrectionProposed, RoundEvent, RoundOpened
 from domain.rules import Rules
-from domain.shoe import CardsDrawn, RoundStarted, ShoeClosed, ShoeEvent, ShoeOpened
+from domain.shoe import CardsDrawn, DrawCorrected, RoundStarted, ShoeClosed, ShoeEvent, ShoeOpened
 from domain.table import RulesChanged, ShoeRemoved, TableOpened
 from infrastructure.audit.findings import Code, Finding, Report, Tally
 from infrastructure.audit.judgement import judge_round, judge_rules
@@ -24,12 +31,19 @@ from infrastructure.audit.record import (
     describe_gap,
     describe_unreadable,
 )
-from infrastructure.audit.shoes import ShoeRecord, after_closing, judge_places, judge_shoe
+from infrastructure.audit.shoes import (
+    ShoeRecord,
+    after_closing,
+    judge_cards,
+    judge_places,
+    judge_shoe,
+)
 from infrastructure.audit.stakes import judge_stakes
 from infrastructure.audit.wallets import Wallets
 
 _ROUND_EVENTS = get_args(RoundEvent)
 _MOVEMENTS = get_args(StakeMovement)
+_SHOE_EVENTS = get_args(ShoeEvent)
 
 EXAMPLES_MAX = 5
 """How many findings of one code a report shows."""
@@ -39,6 +53,9 @@ LoadRound = Callable[[str], Sequence[Entry]]
 
 What else it gives is left aside.
 """
+
+LoadStream = Callable[[str], Sequence[Entry]]
+"""Gives every event of a stream, in the order of its versions."""
 
 _OF_OTHER_STREAMS = frozenset(
     {
@@ -83,12 +100,14 @@ class Auditor:
     def __init__(
         self,
         load_round: LoadRound,
+        load_stream: LoadStream,
         *,
         scope: Scope | None = None,
         history_faults: Iterable[str] = (),
         examples_max: int = EXAMPLES_MAX,
     ) -> None:
         self._load_round = load_round
+        self._load_stream = load_stream
         self._scope = scope or EVERYTHING
         self._is_whole = self._scope.is_everything
         self._tally = Tally(examples_max=examples_max)
@@ -97,6 +116,8 @@ class Auditor:
         self._rounds: dict[str, RoundRecord] = {}
         self._shoes: dict[str, ShoeRecord] = {}
         self._closed_shoes: dict[str, int] = {}
+        self._corrected_late: set[str] = set()
+        self._filed: dict[str, str] = {}
         self._removed_shoes: dict[str, str] = {}
         self._streams: dict[str, int] = {}
         self._currencies: dict[str, str] = {}
@@ -108,10 +129,13 @@ class Auditor:
         self._see: dict[type[DomainEvent], Callable[[int, Any], None]] = {
             **dict.fromkeys(_ROUND_EVENTS, self._see_round),
             **dict.fromkeys(_MOVEMENTS, self._see_movement),
-            **dict.fromkeys(get_args(ShoeEvent), self._see_shoe),
+            **dict.fromkeys(_SHOE_EVENTS, self._see_shoe),
             AccountOpened: self._see_account_opened,
             FundsDeposited: self._see_funds,
             FundsWithdrawn: self._see_funds,
+            DueCollected: self._see_funds,
+            AccountClosed: self._see_account_closed,
+            CorrectionFiled: self._see_filed,
             TableOpened: self._see_rules,
             RulesChanged: self._see_rules,
             ShoeRemoved: self._see_shoe_removed,
@@ -166,9 +190,14 @@ class Auditor:
         for shoe_id, table in self._removed_shoes.items():
             detail = f"shoe {shoe_id}: removed from {table} and never closed"
             self._tally.add([Finding(Code.SHOE_SEQUENCE_GAP, detail, shoe_id=shoe_id)])
+        for correction_id, round_id in self._filed.items():
+            detail = f"correction {correction_id} was filed for this round and not proposed"
+            self._tally.add([Finding(Code.CORRECTION_MISMATCH, detail, round_id)])
         recounted = self._recall(self._incomplete_rounds())
         for shoe in self._shoes.values():
             self._judge_shoe(shoe)
+        for shoe_id in sorted(self._corrected_late):
+            self._judge_cards_again(shoe_id)
         self._conclude(list(self._rounds), recounted=recounted)
         if self._doubtful:
             doubtful = sorted(self._doubtful)
@@ -188,6 +217,10 @@ class Auditor:
         record.see(position, event)
         if type(event) is RoundOpened:
             self._claim_shoe(round_id, event.shoe_id)
+        elif type(event) is CorrectionProposed and self._is_whole:
+            filed_for = self._filed.pop(event.correction_id, None)
+            if filed_for != round_id:
+                self._misfiled(event.correction_id, round_id, filed_for)
 
     def _see_movement(self, position: int, event: StakeMovement) -> None:
         if self._is_whole:
@@ -201,7 +234,7 @@ class Auditor:
             self._rounds[event.round_id] = record
         record.see_movement(event)
 
-    def _see_shoe(self, _position: int, event: ShoeEvent) -> None:
+    def _see_shoe(self, position: int, event: ShoeEvent) -> None:
         shoe_id = event.originator_id.removeprefix("shoe:")
         closed_at = self._closed_shoes.get(shoe_id)
         if closed_at is not None:
@@ -212,13 +245,41 @@ class Auditor:
             if not (self._is_whole or self._covers_shoe(shoe, shoe_id, event)):
                 return
             shoe = self._shoes.setdefault(shoe_id, shoe or ShoeRecord(shoe_id))
-        shoe.see(event)
+        shoe.see(position, event)
         if type(event) is ShoeClosed:
+            self._check_collected(shoe)
             self._close(shoe)
+
+    def _check_collected(self, shoe: ShoeRecord) -> None:
+        """With a shoe, the commission that its rounds marked is collected from each account."""
+        for name in sorted(shoe.marked) if self._is_whole else ():
+            left_minor = self._wallets.uncollected(f"account:{name}")
+            if left_minor:
+                detail = f"account:{name} kept {left_minor} of commission due when the shoe closed"
+                self._tally.add([Finding(Code.ACCOUNT_MISMATCH, detail, shoe_id=shoe.shoe_id)])
 
     def _see_account_opened(self, position: int, event: AccountOpened) -> None:
         self._currencies[event.originator_id] = event.currency
         self._see_other(position, event)
+
+    def _see_account_closed(self, position: int, event: AccountClosed) -> None:
+        self._see_other(position, event)
+        if self._is_whole:
+            self._tally.add(self._wallets.close(event))
+
+    def _see_filed(self, position: int, event: CorrectionFiled) -> None:
+        self._see_other(position, event)
+        if not self._is_whole:
+            return
+        correction_id = event.originator_id.removeprefix("correction:")
+        if correction_id in self._filed:
+            self._misfiled(correction_id, event.round_id, self._filed[correction_id])
+        self._filed[correction_id] = event.round_id
+
+    def _misfiled(self, correction_id: str, round_id: str, filed_for: str | None) -> None:
+        where = "not filed" if filed_for is None else f"filed for round {filed_for}"
+        detail = f"correction {correction_id} names this round and is {where}"
+        self._tally.add([Finding(Code.CORRECTION_MISMATCH, detail, round_id)])
 
     def _see_shoe_removed(self, position: int, event: ShoeRemoved) -> None:
         self._see_other(position, event)
@@ -229,7 +290,9 @@ class Auditor:
         if self._is_whole and not is_closed:
             self._removed_shoes[event.shoe_id] = event.originator_id
 
-    def _see_funds(self, _position: int, event: FundsDeposited | FundsWithdrawn) -> None:
+    def _see_funds(
+        self, _position: int, event: FundsDeposited | FundsWithdrawn | DueCollected
+    ) -> None:
         self._see_other(_position, event)
         if self._is_whole:
             self._tally.add(self._wallets.see(event))
@@ -245,7 +308,10 @@ class Auditor:
             self._check_stream(event.originator_id, event.originator_version)
 
     def _see_late(self, shoe_id: str, event: ShoeEvent, closed_at: int) -> None:
-        self._tally.add([after_closing(event)])
+        if isinstance(event, DrawCorrected):
+            self._corrected_late.add(shoe_id)
+        else:
+            self._tally.add([after_closing(event)])
         version = event.originator_version
         if version != closed_at + 1:
             detail = describe_gap(event.originator_id, version, after=closed_at)
@@ -297,7 +363,7 @@ class Auditor:
     def _covers_shoe(self, shoe: ShoeRecord | None, shoe_id: str, event: ShoeEvent) -> bool:
         scope = self._scope
         if scope.round is not None:
-            if isinstance(event, RoundStarted | CardsDrawn):
+            if isinstance(event, RoundStarted | CardsDrawn | DrawCorrected):
                 return event.round_id == scope.round
             return type(event) is ShoeOpened
         if scope.shoe is not None:
@@ -321,8 +387,24 @@ class Auditor:
         self._closed_shoes[shoe.shoe_id] = shoe.version
 
     def _judge_shoe(self, shoe: ShoeRecord) -> None:
-        judge = judge_places if self._scope.round is not None else judge_shoe
-        self._tally.add(judge(shoe, self._rounds))
+        if self._scope.round is not None:
+            self._tally.add(judge_places(shoe, self._rounds))
+            return
+        self._tally.add(judge_shoe(shoe, self._rounds))
+        self._tally.judge_shoe(shoe.shoe_id, judge_cards(shoe, self._rounds))
+
+    def _judge_cards_again(self, shoe_id: str) -> None:
+        """Counts the cards of a shoe that was judged before one of its rounds was corrected."""
+        shoe = ShoeRecord(shoe_id)
+        for entry in self._load_stream(f"shoe:{shoe_id}"):
+            if isinstance(entry, Recorded) and isinstance(entry.event, _SHOE_EVENTS):
+                shoe.see(entry.position, entry.event)
+        rounds: dict[str, RoundRecord] = {}
+        for start in shoe.started:
+            record = _load(start.round_id, self._load_stream(f"round:{start.round_id}"))
+            if record is not None:
+                rounds[start.round_id] = record
+        self._tally.judge_shoe(shoe_id, judge_cards(shoe, rounds))
 
     def _conclude(self, round_ids: Iterable[str], *, recounted: Collection[str] = ()) -> None:
         """Judges rounds and drops them; those that were counted before are not counted again."""
@@ -388,19 +470,20 @@ def _load(round_id: str, entries: Sequence[Entry]) -> RoundRecord | None:
                 record.see(entry.position, entry.event)
         elif isinstance(entry.event, _MOVEMENTS) and entry.event.round_id == round_id:
             record.see_movement(entry.event)
-    return record if record.version or record.movements else None
+    return record if record.version or record.has_movements else None
 
 
 def audit(
     pages: Iterable[Iterable[Entry]],
     load_round: LoadRound,
+    load_stream: LoadStream,
     *,
     scope: Scope | None = None,
     history_faults: Iterable[str] = (),
     head: int | None = None,
 ) -> Report:
     """Audits pages of events in the order of their positions."""
-    auditor = Auditor(load_round, scope=scope, history_faults=history_faults)
+    auditor = Auditor(load_round, load_stream, scope=scope, history_faults=history_faults)
     see = auditor.see
     for page in pages:
         for entry in page:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ class Code(StrEnum):
     PAYOUT_MISMATCH = "payout_mismatch"
     COMMISSION_MISMATCH = "commission_mismatch"
     RULES_MISMATCH = "rules_mismatch"
+    CORRECTION_MISMATCH = "correction_mismatch"
     BET_UNSETTLED = "bet_unsettled"
     BET_SETTLED_TWICE = "bet_settled_twice"
     ACCOUNT_MISMATCH = "account_mismatch"
@@ -73,8 +75,8 @@ def _example(finding: Finding) -> dict[str, Any]:
 class Tally:
     """Counts findings and keeps the first few of each code.
 
-    Of a round it remembers only which codes its verdict had, so that a later
-    verdict can take the place of the first. What it holds grows with the
+    Of a round, and of a shoe's cards, it remembers what was found, so that a
+    later verdict can take the place of the first. What it holds grows with the
     faults, not with the ledger.
     """
 
@@ -82,10 +84,11 @@ class Tally:
         self._examples_max = examples_max
         self._counts: Counter[Code] = Counter()
         self._examples: dict[Code, list[Finding]] = {code: [] for code in Code}
-        self._verdicts: dict[str, tuple[Code, ...]] = {}
+        self._verdicts: dict[str, tuple[Finding, ...]] = {}
+        self._shoes: dict[str, tuple[Finding, ...]] = {}
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Adds findings that belong to no round's verdict."""
+        """Adds findings that belong to no verdict."""
         for finding in findings:
             self._counts[finding.code] += 1
             examples = self._examples[finding.code]
@@ -94,17 +97,21 @@ class Tally:
 
     def judge(self, round_id: str, findings: list[Finding]) -> None:
         """Sets a round's verdict; an earlier one of the same round no longer counts."""
-        earlier = self._verdicts.pop(round_id, ())
-        if earlier:
-            self._counts.subtract(earlier)
-            for code in earlier:
-                self._examples[code] = [
-                    example
-                    for example in self._examples[code]
-                    if example.round_id != round_id or example.shoe_id is not None
-                ]
+        self._replace(self._verdicts, round_id, findings)
+
+    def judge_shoe(self, shoe_id: str, findings: list[Finding]) -> None:
+        """Sets the verdict on a shoe's cards; an earlier one no longer counts."""
+        self._replace(self._shoes, shoe_id, findings)
+
+    def _replace(
+        self, verdicts: dict[str, tuple[Finding, ...]], name: str, findings: list[Finding]
+    ) -> None:
+        for finding in verdicts.pop(name, ()):
+            self._counts[finding.code] -= 1
+            with suppress(ValueError):
+                self._examples[finding.code].remove(finding)
         if findings:
-            self._verdicts[round_id] = tuple(finding.code for finding in findings)
+            verdicts[name] = tuple(findings)
             self.add(findings)
 
     def report(self, *, rounds: int) -> Report:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
-from domain.bets import BetKind, Deal, Settlement, is_undecidable
+from domain.bets import RETURNED, BetKind, Deal, Settlement, is_undecidable
 from domain.cards import Card
-from domain.round import BetPlaced, BetSettled, RoundResolved
+from domain.round import BetSettled, RoundCorrected, RoundResolved
 from domain.rules import Rules
 from domain.tableau import Hand, Ruling, judge
+from infrastructure.audit.corrections import judge_corrections
 from infrastructure.audit.findings import Code, Finding
-from infrastructure.audit.record import RoundRecord
+from infrastructure.audit.record import Chapter, HeldBet, RoundRecord
 
 _MISSING = {
     Hand.PLAYER: Code.PLAYER_THIRD_CARD_MISSING,
@@ -21,18 +22,19 @@ _UNEXPECTED = {
 
 
 def judge_round(record: RoundRecord) -> list[Finding]:
-    """The faults that a round's own stream shows.
+    """The faults that a round's own stream shows, as it was played and after each correction.
 
-    The deal is judged once it was declared complete. Of a void round nothing
+    A deal is judged once it was declared complete. Of a void round nothing
     counts but that no bet was settled.
     """
     findings = [Finding(Code.STREAM_GAP, gap, record.round_id) for gap in record.gaps]
-    deal = None
-    if record.is_settled or (record.resolved is not None and not record.is_void):
-        deal = _judge_deal(record, findings)
-    if record.bets or record.settlements:
-        _judge_settlements(record, deal, findings)
-    return findings
+    for chapter in record.chapters:
+        deal = None
+        if chapter.is_settled or (chapter.resolved is not None and not chapter.is_void):
+            deal = _judge_deal(chapter, record.round_id, findings)
+        if chapter.bets or chapter.gone or chapter.settlements:
+            _judge_settlements(record, chapter, deal, findings)
+    return findings + judge_corrections(record)
 
 
 def judge_rules(record: RoundRecord, tables: Mapping[str, Mapping[int, Rules]]) -> list[Finding]:
@@ -55,52 +57,52 @@ def cards_judged_as_dealt(record: RoundRecord) -> list[Card]:
     Where the tableau has no say (a deal called off, or with a card missing)
     these are all the cards there.
     """
-    if record.is_void or len(record.player) < 2 or len(record.banker) < 2:
-        return record.dealt
-    unexpected = _ruling(record).unexpected
-    player = record.player[: 2 if Hand.PLAYER in unexpected else 3]
-    banker = record.banker[: 2 if Hand.BANKER in unexpected else 3]
+    now = record.now
+    if now.is_void or len(now.player) < 2 or len(now.banker) < 2:
+        return now.dealt
+    unexpected = _ruling(now).unexpected
+    player = now.player[: 2 if Hand.PLAYER in unexpected else 3]
+    banker = now.banker[: 2 if Hand.BANKER in unexpected else 3]
     return player + banker
 
 
-def _ruling(record: RoundRecord) -> Ruling:
+def _ruling(chapter: Chapter) -> Ruling:
     return judge(
-        [card.points for card in record.player[:3]], [card.points for card in record.banker[:3]]
+        [card.points for card in chapter.player[:3]], [card.points for card in chapter.banker[:3]]
     )
 
 
-def _judge_deal(record: RoundRecord, findings: list[Finding]) -> Deal | None:
+def _judge_deal(chapter: Chapter, round_id: str, findings: list[Finding]) -> Deal | None:
     """Adds the faults of cards, totals and outcome; the ruled deal, unless a card is missing."""
-    hands = {Hand.PLAYER: record.player, Hand.BANKER: record.banker}
+    hands = {Hand.PLAYER: chapter.player, Hand.BANKER: chapter.banker}
     short = [hand for hand, cards in hands.items() if len(cards) < 2]
     if short:
         findings += [
-            Finding(
-                _MISSING[hand],
-                f"the {hand.value} hand has {len(hands[hand])} cards",
-                record.round_id,
-            )
+            Finding(_MISSING[hand], f"the {hand.value} hand has {len(hands[hand])} cards", round_id)
             for hand in short
         ]
         return None
-    ruling = _ruling(record)
-    two = f"two-card totals player {sum(_points(record.player[:2])) % 10}, "
-    two += f"banker {sum(_points(record.banker[:2])) % 10}"
+    ruling = _ruling(chapter)
+    two = f"two-card totals player {sum(_points(chapter.player[:2])) % 10}, "
+    two += f"banker {sum(_points(chapter.banker[:2])) % 10}"
     for hand, cards in hands.items():
         if hand in ruling.unexpected or len(cards) > 3:
             card = cards[2 if hand in ruling.unexpected else 3]
             detail = f"{card} for the {hand.value} hand is forbidden ({two})"
-            findings.append(Finding(_UNEXPECTED[hand], detail, record.round_id))
+            findings.append(Finding(_UNEXPECTED[hand], detail, round_id))
     if ruling.missing is not None:
         detail = f"the {ruling.missing.value} hand had to draw ({two})"
-        findings.append(Finding(_MISSING[ruling.missing], detail, record.round_id))
+        findings.append(Finding(_MISSING[ruling.missing], detail, round_id))
         return None
-    _judge_declared(record.resolved, ruling, record.round_id, findings)
-    return Deal.of(tuple(record.player[:3]), tuple(record.banker[:3]))
+    _judge_declared(chapter.resolved, ruling, round_id, findings)
+    return Deal.of(tuple(chapter.player[:3]), tuple(chapter.banker[:3]))
 
 
 def _judge_declared(
-    declared: RoundResolved | None, ruling: Ruling, round_id: str, findings: list[Finding]
+    declared: RoundResolved | RoundCorrected | None,
+    ruling: Ruling,
+    round_id: str,
+    findings: list[Finding],
 ) -> None:
     if declared is None:
         detail = f"no outcome was declared, ruled {ruling.outcome.value}"
@@ -117,21 +119,23 @@ def _judge_declared(
         findings.append(Finding(Code.OUTCOME_MISMATCH, detail, round_id))
 
 
-def _judge_settlements(record: RoundRecord, deal: Deal | None, findings: list[Finding]) -> None:
+def _judge_settlements(
+    record: RoundRecord, chapter: Chapter, deal: Deal | None, findings: list[Finding]
+) -> None:
     """Adds the faults of each bet's settlement; without a ruled deal, of their number only."""
     settled: dict[str, list[BetSettled]] = {}
-    for settlement in record.settlements:
+    for settlement in chapter.settlements:
         settled.setdefault(settlement.bet_id, []).append(settlement)
-    for bet_id, bet in record.bets.items():
+    for bet_id, bet in chapter.bets.items():
         settlements = settled.pop(bet_id, [])
-        is_returned = record.is_void or bet_id in record.cancelled
+        is_returned = chapter.is_void or bet_id in chapter.cancelled
         if len(settlements) + is_returned > 1:
             how = f"was settled {len(settlements)} times" + (
                 " and returned with the round or by a cancellation" if is_returned else ""
             )
             findings.append(Finding(Code.BET_SETTLED_TWICE, f"bet {bet_id} {how}", record.round_id))
         elif not settlements:
-            if record.is_settled and not is_returned:
+            if chapter.is_settled and not is_returned:
                 detail = f"the round is settled without bet {bet_id}"
                 findings.append(Finding(Code.BET_UNSETTLED, detail, record.round_id))
             continue
@@ -140,13 +144,31 @@ def _judge_settlements(record: RoundRecord, deal: Deal | None, findings: list[Fi
                 findings += _judge_settlement(
                     bet, settlement, record.opened.rules, deal, record.round_id
                 )
+    for bet_id, bet in chapter.gone.items():
+        findings += _judge_gone(bet, settled.pop(bet_id, []), record.round_id)
     for bet_id in settled:
         detail = f"bet {bet_id} was settled and never placed"
         findings.append(Finding(Code.PAYOUT_MISMATCH, detail, record.round_id))
 
 
+def _judge_gone(bet: HeldBet, settlements: list[BetSettled], round_id: str) -> list[Finding]:
+    """A bet that a correction took out comes to nothing: its stake was returned, once."""
+    if not settlements:
+        detail = f"bet {bet.bet_id} was corrected away and not returned"
+        return [Finding(Code.BET_UNSETTLED, detail, round_id)]
+    if len(settlements) > 1:
+        detail = f"bet {bet.bet_id} was returned {len(settlements)} times"
+        return [Finding(Code.BET_SETTLED_TWICE, detail, round_id)]
+    (settled,) = settlements
+    recorded = Settlement(settled.result, settled.win_minor, settled.commission_minor)
+    if (recorded, settled.stake_minor) == (RETURNED, bet.stake_minor):
+        return []
+    detail = f"bet {bet.bet_id}: recorded {_came_to(recorded)}, corrected to returned"
+    return [Finding(Code.PAYOUT_MISMATCH, detail, round_id)]
+
+
 def _judge_settlement(
-    bet: BetPlaced, settled: BetSettled, rules: Rules, deal: Deal | None, round_id: str
+    bet: HeldBet, settled: BetSettled, rules: Rules, deal: Deal | None, round_id: str
 ) -> list[Finding]:
     findings: list[Finding] = []
     faults: list[str] = []
@@ -171,7 +193,7 @@ def _judge_settlement(
     return findings
 
 
-def _is_decidable(bet: BetPlaced, deal: Deal) -> bool:
+def _is_decidable(bet: HeldBet, deal: Deal) -> bool:
     """A pair on a card that nobody could read has no ruled result."""
     player, banker = deal.player_cards[:2], deal.banker_cards[:2]
     looked_at = {BetKind.PLAYER_PAIR: player, BetKind.BANKER_PAIR: banker}

@@ -9,12 +9,14 @@ from typing import assert_never
 from domain.account import (
     CommissionCharged,
     CommissionMarked,
+    SettlementReversed,
     StakeLost,
     StakePlaced,
     StakeReturned,
     WinPaid,
 )
 from domain.cards import Card
+from domain.correction import CorrectedBet
 from domain.event import Unreadable
 from domain.round import (
     BetCancelled,
@@ -35,34 +37,110 @@ from domain.round import (
 from domain.tableau import Hand
 
 StakeMovement = (
-    StakePlaced | StakeLost | StakeReturned | WinPaid | CommissionCharged | CommissionMarked
+    StakePlaced
+    | StakeLost
+    | StakeReturned
+    | WinPaid
+    | CommissionCharged
+    | CommissionMarked
+    | SettlementReversed
 )
 """The account events that name a round and a bet."""
 
+HeldBet = BetPlaced | CorrectedBet
+"""A bet as it was placed, or as a correction says that it holds."""
 
-class RoundRecord:
-    """What was recorded of one round.
 
-    `first_position` is where it was first heard of, `opened_position` where it
-    was opened; `gaps` says where its stream is broken.
+class Chapter:
+    """What held of a round for a time: as it was played, or after one of its corrections.
+
+    `correction` is the one that opened the chapter, and `reversals` are what the
+    accounts undid for it. `gone` are the bets that it took out.
     """
 
     __slots__ = (
         "banker",
         "bets",
         "cancelled",
+        "correction",
         "dealt",
-        "first_position",
-        "gaps",
+        "gone",
         "is_settled",
         "is_void",
         "movements",
+        "player",
+        "position",
+        "resolved",
+        "reversals",
+        "settlements",
+        "version",
+    )
+
+    def __init__(self) -> None:
+        self.correction: RoundCorrected | None = None
+        self.version = 0
+        self.position = 0
+        self.bets: dict[str, HeldBet] = {}
+        self.gone: dict[str, HeldBet] = {}
+        self.cancelled: set[str] = set()
+        self.player: list[Card] = []
+        self.banker: list[Card] = []
+        self.dealt: list[Card] = []
+        self.resolved: RoundResolved | RoundCorrected | None = None
+        self.settlements: list[BetSettled] = []
+        self.reversals: list[SettlementReversed] = []
+        self.movements: list[StakeMovement] = []
+        self.is_settled = False
+        self.is_void = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no stake can be left in play."""
+        return self.is_settled or self.is_void
+
+    @property
+    def in_force(self) -> dict[str, HeldBet]:
+        """The bets that were neither cancelled nor returned."""
+        if self.is_void:
+            return {}
+        return {bet_id: bet for bet_id, bet in self.bets.items() if bet_id not in self.cancelled}
+
+    def corrected_by(
+        self, position: int, event: RoundCorrected, reversals: list[SettlementReversed]
+    ) -> "Chapter":
+        """The chapter that a correction opens after this one."""
+        chapter = Chapter()
+        chapter.correction = chapter.resolved = event
+        chapter.version, chapter.position = event.originator_version, position
+        chapter.bets = {bet.bet_id: bet for bet in event.bets}
+        chapter.gone = {
+            bet_id: bet for bet_id, bet in self.in_force.items() if bet_id not in chapter.bets
+        }
+        chapter.player, chapter.banker = list(event.player), list(event.banker)
+        chapter.dealt = list(event.cards)
+        chapter.reversals = reversals
+        chapter.is_settled, chapter.is_void = not event.is_void, event.is_void
+        return chapter
+
+
+class RoundRecord:
+    """What was recorded of one round, chapter by chapter; the last one holds.
+
+    `first_position` is where it was first heard of, `opened_position` where it
+    was opened; `gaps` says where its stream is broken. `reversals` are those
+    that no correction has followed yet.
+    """
+
+    __slots__ = (
+        "chapters",
+        "first_position",
+        "gaps",
         "opened",
         "opened_position",
-        "player",
-        "resolved",
+        "proposals",
+        "rejections",
+        "reversals",
         "round_id",
-        "settlements",
         "version",
     )
 
@@ -73,55 +151,76 @@ class RoundRecord:
         self.version = 0
         self.gaps: list[str] = []
         self.opened: RoundOpened | None = None
-        self.bets: dict[str, BetPlaced] = {}
-        self.cancelled: set[str] = set()
-        self.player: list[Card] = []
-        self.banker: list[Card] = []
-        self.dealt: list[Card] = []
-        self.resolved: RoundResolved | None = None
-        self.settlements: list[BetSettled] = []
-        self.movements: list[StakeMovement] = []
-        self.is_settled = False
-        self.is_void = False
+        self.chapters = [Chapter()]
+        self.proposals: list[CorrectionProposed] = []
+        self.rejections: list[CorrectionRejected] = []
+        self.reversals: list[SettlementReversed] = []
+
+    @property
+    def now(self) -> Chapter:
+        """What holds."""
+        return self.chapters[-1]
+
+    @property
+    def played(self) -> Chapter:
+        """What held before any correction."""
+        return self.chapters[0]
 
     @property
     def is_finished(self) -> bool:
         """Whether no stake can be left in play."""
-        return self.is_settled or self.is_void
+        return self.now.is_finished
+
+    @property
+    def has_movements(self) -> bool:
+        """Whether any account event names the round."""
+        return bool(self.reversals) or any(
+            chapter.movements or chapter.reversals for chapter in self.chapters
+        )
 
     def see(self, position: int, event: RoundEvent) -> None:
         """Takes in the next event of the round's stream."""
         self._advance(event.originator_version)
+        now = self.chapters[-1]
         # The commonest first: each case that does not match costs time.
         match event:
             case CardDealt() | ThirdCardDrawn():
-                (self.player if event.hand is Hand.PLAYER else self.banker).append(event.card)
-                self.dealt.append(event.card)
+                (now.player if event.hand is Hand.PLAYER else now.banker).append(event.card)
+                now.dealt.append(event.card)
             case BetPlaced():
-                self.bets[event.bet_id] = event
+                now.bets[event.bet_id] = event
             case BetSettled():
-                self.settlements.append(event)
+                now.settlements.append(event)
             case RoundOpened():
                 if self.opened is None:
                     self.opened, self.opened_position = event, position
             case RoundResolved():
-                self.resolved = event
+                now.resolved = event
             case RoundSettled():
-                self.is_settled, self.is_void = True, False
+                now.is_settled, now.is_void = True, False
+                now.version = event.originator_version
             case BettingClosed():
                 pass
             case BetCancelled():
-                self.cancelled.add(event.bet_id)
+                now.cancelled.add(event.bet_id)
             case RoundVoided():
-                self.is_settled, self.is_void = False, True
-            case CorrectionProposed() | CorrectionRejected() | RoundCorrected():
-                pass
+                now.is_settled, now.is_void = False, True
+            case CorrectionProposed():
+                self.proposals.append(event)
+            case CorrectionRejected():
+                self.rejections.append(event)
+            case RoundCorrected():
+                self.chapters.append(now.corrected_by(position, event, self.reversals))
+                self.reversals = []
             case _:
                 assert_never(event)
 
     def see_movement(self, event: StakeMovement) -> None:
         """Takes in an account event that names the round."""
-        self.movements.append(event)
+        if isinstance(event, SettlementReversed):
+            self.reversals.append(event)
+        else:
+            self.now.movements.append(event)
 
     def see_unreadable(self, event: Unreadable) -> None:
         """Takes in that an event of the stream cannot be decoded."""

@@ -44,7 +44,8 @@ def replay(
 
     The round's own record is judged once it is finished; `findings` are added
     to that, such as those of the accounts. Nothing in the answer depends on
-    the store that the events came from.
+    the store that the events came from. `first_settled` is what a corrected
+    round came to before its first correction, and None where nothing was corrected.
     """
     kept = [
         event for event in events if to_version is None or event.originator_version <= to_version
@@ -54,14 +55,16 @@ def replay(
     round_ = Round(kept[0].originator_id)
     record = RoundRecord(round_.name)
     steps: list[dict[str, Any]] = []
+    first_settled: dict[str, Any] | None = None
     for event in kept:
+        if isinstance(event, RoundCorrected) and first_settled is None:
+            first_settled = _came_to(round_)
         steps.append(_step(event, before=round_))
         round_ = round_.apply(event)
         record.see(0, event)
     if round_.state is RoundState.UNOPENED:
         return None
     own = judge_round(record) if round_.is_finished else []
-    declared = round_.declared
     return {
         "round_id": round_.name,
         "table_id": round_.table_id,
@@ -69,6 +72,18 @@ def replay(
         "state": round_.state.value,
         "version": round_.version,
         "rules": _rules(round_.rules),
+        **_came_to(round_),
+        "first_settled": first_settled,
+        "corrections": _corrections(kept),
+        "steps": steps,
+        "findings": _unique([*own, *findings]),
+    }
+
+
+def _came_to(round_: Round) -> dict[str, Any]:
+    """Hands, outcome and bets as they stand."""
+    declared = round_.declared
+    return {
         "player": {
             "cards": _named(round_.player),
             "total": None if declared is None else declared.player_total,
@@ -79,9 +94,32 @@ def replay(
         },
         "outcome": None if declared is None else declared.outcome.value,
         "bets": [bet_line(bet, round_.currency) for bet in round_.bets.values()],
-        "steps": steps,
-        "findings": _unique([*own, *findings]),
     }
+
+
+def _corrections(events: Sequence[RoundEvent]) -> list[dict[str, Any]]:
+    """Each correction that was proposed, by whom, and what became of it by whom."""
+    corrections: dict[str, dict[str, Any]] = {}
+    for event in events:
+        match event:
+            case CorrectionProposed():
+                corrections[event.correction_id] = {
+                    "correction_id": event.correction_id,
+                    "reason": event.reason,
+                    "proposed_by": event.actor,
+                    "state": "proposed",
+                    "decided_by": None,
+                    "version": None,
+                }
+            case CorrectionRejected() | RoundCorrected():
+                is_rejected = isinstance(event, CorrectionRejected)
+                decided = corrections.setdefault(event.correction_id, {})
+                decided["state"] = "rejected" if is_rejected else "approved"
+                decided["decided_by"] = event.actor
+                decided["version"] = event.originator_version
+            case _:
+                pass
+    return list(corrections.values())
 
 
 def _step(event: RoundEvent, *, before: Round) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """Judges a shoe: its numbering, its cards, its seed, and what its rounds say of it."""
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import assert_never
 
+from domain.account import CommissionMarked
 from domain.cards import FACE_DOWN, TEN_VALUED, UNKNOWN, Card, burn_count, excess_cards
 from domain.event import Unreadable
 from domain.shoe import (
@@ -18,7 +20,7 @@ from domain.shoe import (
 from domain.shuffle import SCHEME, SEED_BYTES, commitment, shuffled
 from infrastructure.audit.findings import Code, Finding
 from infrastructure.audit.judgement import cards_judged_as_dealt
-from infrastructure.audit.record import RoundRecord, describe_gap, describe_unreadable
+from infrastructure.audit.record import Chapter, RoundRecord, describe_gap, describe_unreadable
 
 DECKS = (6, 8)
 """How many decks a shoe may hold."""
@@ -31,6 +33,8 @@ class ShoeRecord:
         "burned",
         "claimed_by",
         "closed",
+        "closed_position",
+        "corrected",
         "drawn",
         "gaps",
         "late",
@@ -49,13 +53,21 @@ class ShoeRecord:
         self.burned: list[Card] = []
         self.started: list[RoundStarted] = []
         self.drawn: list[CardsDrawn] = []
+        self.corrected: list[DrawCorrected] = []
         self.closed: ShoeClosed | None = None
+        self.closed_position = 0
         self.claimed_by: list[str] = []
 
-    def see(self, event: ShoeEvent) -> None:
+    @property
+    def marked(self) -> set[str]:
+        """The accounts for which the shoe's rounds marked commission."""
+        drawn = [each.marked for each in self.drawn] + [each.marked for each in self.corrected]
+        return {name for names in drawn for name in names or ()}
+
+    def see(self, position: int, event: ShoeEvent) -> None:
         """Takes in the next event of the shoe's stream."""
         self._advance(event.originator_version)
-        if self.closed is not None:
+        if self.closed is not None and not isinstance(event, DrawCorrected):
             self.late.append(event)
         match event:
             case CardsDrawn():
@@ -66,10 +78,12 @@ class ShoeRecord:
                 self.opened = event
             case CardsBurned():
                 self.burned += event.cards
-            case CutCardReached() | DrawCorrected():
+            case DrawCorrected():
+                self.corrected.append(event)
+            case CutCardReached():
                 pass
             case ShoeClosed():
-                self.closed = event
+                self.closed, self.closed_position = event, position
             case _:
                 assert_never(event)
 
@@ -93,8 +107,18 @@ def judge_shoe(shoe: ShoeRecord, rounds: Mapping[str, RoundRecord]) -> list[Find
     findings += _numbering(shoe)
     findings += judge_places(shoe, rounds)
     if shoe.opened is not None:
-        findings += _card_counts(shoe, shoe.opened.decks, rounds)
         findings += _order(shoe, shoe.opened)
+    return findings
+
+
+def judge_cards(shoe: ShoeRecord, rounds: Mapping[str, RoundRecord]) -> list[Finding]:
+    """What a shoe's corrections say, and how often each card came out as things stand.
+
+    Unlike the rest, this changes with a correction that comes after the shoe was closed.
+    """
+    findings = _corrected(shoe, rounds)
+    if shoe.opened is not None:
+        findings += _card_counts(shoe, shoe.opened.decks, rounds)
     return findings
 
 
@@ -140,8 +164,12 @@ def _drawn(
         elif record is not None:
             if not record.is_finished:
                 findings.append(_gap(shoe, "ended a round that is not finished", round_id))
-            if tuple(record.dealt) != drawn.cards:
-                detail = f"drew {_named(drawn.cards)}, the round was dealt {_named(record.dealt)}"
+            dealt = record.played.dealt
+            if tuple(dealt) != drawn.cards:
+                detail = f"drew {_named(drawn.cards)}, the round was dealt {_named(dealt)}"
+                findings.append(_gap(shoe, detail, round_id))
+            if (drawn.marked or ()) != _marked(record.played):
+                detail = f"marked {_listed(drawn.marked)}, the accounts say otherwise"
                 findings.append(_gap(shoe, detail, round_id))
         ended.add(round_id)
     last = shoe.started[-1].round_id if shoe.started and shoe.closed is None else None
@@ -151,6 +179,71 @@ def _drawn(
         if is_over and round_id not in ended:
             findings.append(_gap(shoe, "never drew the cards of this round", round_id))
     return findings
+
+
+def _corrected(shoe: ShoeRecord, rounds: Mapping[str, RoundRecord]) -> list[Finding]:
+    """Each correction of a round's cards stands on the shoe once, and nothing else does."""
+    findings: list[Finding] = []
+    told: dict[tuple[str, str], DrawCorrected] = {}
+    for each in shoe.corrected:
+        if (each.round_id, each.correction_id) in told:
+            detail = f"correction {each.correction_id} was told twice"
+            findings.append(_gap(shoe, detail, each.round_id))
+        told[each.round_id, each.correction_id] = each
+    for round_id in dict.fromkeys(start.round_id for start in shoe.started):
+        record = rounds.get(round_id)
+        for before, after in pairwise(() if record is None else record.chapters):
+            assert after.correction is not None
+            correction_id = after.correction.correction_id
+            drawn = told.pop((round_id, correction_id), None)
+            fault = _told(shoe, drawn, before, after)
+            if fault is None and record is not None and record.has_movements:
+                fault = _told_of_marks(shoe, drawn, after)
+            if fault is not None:
+                detail = f"correction {correction_id}: {fault}"
+                findings.append(_gap(shoe, detail, round_id))
+    findings += [
+        _gap(shoe, f"correction {correction_id} is none of this round", round_id)
+        for round_id, correction_id in told
+    ]
+    return findings
+
+
+def _told(
+    shoe: ShoeRecord, each: DrawCorrected | None, before: Chapter, after: Chapter
+) -> str | None:
+    """What is wrong with what a shoe was told of a correction; None where nothing is."""
+    demanded: tuple[tuple[Card, ...], tuple[Card, ...]] = ((), ())
+    if before.dealt != after.dealt:
+        demanded = (tuple(before.dealt), tuple(after.dealt))
+        if shoe.opened is not None and shoe.opened.source == "shuffled":
+            return "a shuffled shoe's cards are its seed's"
+    told = ((), ()) if each is None else (each.instead_of, each.cards)
+    if told != demanded:
+        return (
+            f"drew {_named(told[1])} instead of {_named(told[0])}, "
+            f"the round {_named(demanded[1])} instead of {_named(demanded[0])}"
+        )
+    return None
+
+
+def _told_of_marks(shoe: ShoeRecord, each: DrawCorrected | None, after: Chapter) -> str | None:
+    """As `_told`, of the accounts to collect from; a shoe that was closed has nothing to do."""
+    was_closed = shoe.closed is not None and shoe.closed_position < after.position
+    marked = () if each is None else (each.marked or ())
+    if marked == (() if was_closed else _marked(after)):
+        return None
+    return f"marked {_listed(marked)}, the accounts say otherwise"
+
+
+def _marked(chapter: Chapter) -> tuple[str, ...]:
+    """The accounts for which a round, or a correction of it, marked commission."""
+    names = {
+        movement.originator_id.removeprefix("account:")
+        for movement in chapter.movements
+        if isinstance(movement, CommissionMarked)
+    }
+    return tuple(sorted(names))
 
 
 def _numbering(shoe: ShoeRecord) -> Iterator[Finding]:
@@ -240,6 +333,10 @@ def after_closing(event: ShoeEvent) -> Finding:
 def _gap(shoe: ShoeRecord, detail: str, round_id: str | None = None) -> Finding:
     whose = f"shoe {shoe.shoe_id}" if round_id is None else f"shoe {shoe.shoe_id}, round {round_id}"
     return Finding(Code.SHOE_SEQUENCE_GAP, f"{whose}: {detail}", round_id, shoe.shoe_id)
+
+
+def _listed(names: tuple[str, ...] | None) -> str:
+    return ", ".join(names or ()) or "no account"
 
 
 def _named(cards: list[Card] | tuple[Card, ...]) -> str:

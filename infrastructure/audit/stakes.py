@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import assert_never
 
 from domain.account import (
     CommissionCharged,
     CommissionMarked,
+    SettlementReversed,
     StakeLost,
     StakePlaced,
     StakeReturned,
@@ -14,9 +16,10 @@ from domain.account import (
 )
 from domain.bets import Result
 from domain.money import Collection
-from domain.round import BetPlaced, BetSettled
+from domain.round import BetSettled
 from infrastructure.audit.findings import Code, Finding
-from infrastructure.audit.record import RoundRecord, StakeMovement
+from infrastructure.audit.record import Chapter, HeldBet, RoundRecord, StakeMovement
+from infrastructure.audit.resettled import judge_resettled
 
 _Resolution = StakeLost | StakeReturned | WinPaid
 
@@ -47,6 +50,8 @@ class _Movements:
                 self.charged_minor += event.commission_minor
             case CommissionMarked():
                 self.marked_minor += event.commission_minor
+            case SettlementReversed():
+                raise AssertionError("a reversal belongs to a correction")
             case _:
                 assert_never(event)
 
@@ -56,28 +61,41 @@ def judge_stakes(record: RoundRecord, currencies: Mapping[str, str]) -> list[Fin
 
     `currencies` has the currency of each account that is known, by its stream.
     """
-    if not record.bets and not record.movements:
+    if not record.played.bets and not record.has_movements and len(record.chapters) == 1:
         return []
+    findings = _judge_played(record, record.played)
+    for before, after in pairwise(record.chapters):
+        findings += judge_resettled(record, before, after)
+    for reversal in record.reversals:
+        detail = f"{reversal.originator_id} reversed bet {reversal.bet_id} without a correction"
+        findings.append(Finding(Code.ACCOUNT_MISMATCH, detail, record.round_id))
+    findings += _foreign_currencies(record, currencies)
+    if record.is_finished:
+        findings += _left_in_play(record, currencies)
+    return findings
+
+
+def _judge_played(record: RoundRecord, chapter: Chapter) -> list[Finding]:
+    """The faults of the accounts in a round as it was played, before any correction."""
     findings: list[Finding] = []
-    accounts = {bet_id: f"account:{bet.account_id}" for bet_id, bet in record.bets.items()}
-    by_bet = {bet_id: _Movements() for bet_id in record.bets}
+    accounts = {bet_id: f"account:{bet.account_id}" for bet_id, bet in chapter.bets.items()}
+    by_bet = {bet_id: _Movements() for bet_id in chapter.bets}
     unknown: dict[str, StakeMovement] = {}
-    for movement in record.movements:
+    for movement in chapter.movements:
         movements = by_bet.get(movement.bet_id)
         if movements is None:
             unknown.setdefault(movement.bet_id, movement)
         else:
             movements.see(movement, accounts[movement.bet_id])
 
-    settled = {settlement.bet_id: settlement for settlement in reversed(record.settlements)}
-    times = Counter(settlement.bet_id for settlement in record.settlements)
-    for bet_id, bet in record.bets.items():
+    settled = {settlement.bet_id: settlement for settlement in reversed(chapter.settlements)}
+    times = Counter(settlement.bet_id for settlement in chapter.settlements)
+    for bet_id, bet in chapter.bets.items():
         account, movements = accounts[bet_id], by_bet[bet_id]
-        findings += _count_resolutions(record, bet_id, times[bet_id], len(movements.resolved))
-        faults = _bet_faults(record, bet, settled.get(bet_id), movements)
-        currency = currencies.get(account)
-        if record.opened is not None and currency not in (None, record.opened.currency):
-            faults.append(f"{account} holds {currency}, the round {record.opened.currency}")
+        findings += _count_resolutions(
+            record, chapter, bet_id, times[bet_id], len(movements.resolved)
+        )
+        faults = _bet_faults(record, chapter, bet, settled.get(bet_id), movements)
         if faults:
             detail = f"bet {bet_id} of {account}: {'; '.join(faults)}"
             findings.append(Finding(Code.ACCOUNT_MISMATCH, detail, record.round_id))
@@ -85,20 +103,39 @@ def judge_stakes(record: RoundRecord, currencies: Mapping[str, str]) -> list[Fin
         whose = "a bet that the round does not have" if record.version else "an unknown round"
         detail = f"{movement.TOPIC} of {movement.originator_id} names bet {bet_id}: {whose}"
         findings.append(Finding(Code.ACCOUNT_MISMATCH, detail, record.round_id))
-    if record.is_finished:
-        findings += _left_in_play(record, currencies)
     return findings
 
 
+def _foreign_currencies(record: RoundRecord, currencies: Mapping[str, str]) -> list[Finding]:
+    """One finding for each bet of an account that holds another currency than the round's."""
+    if record.opened is None:
+        return []
+    bets = {
+        (bet.bet_id, bet.account_id): None
+        for chapter in record.chapters
+        for bet in chapter.bets.values()
+    }
+    own = record.opened.currency
+    return [
+        Finding(
+            Code.ACCOUNT_MISMATCH,
+            f"bet {bet_id} of account:{account_id}: it holds {currency}, the round {own}",
+            record.round_id,
+        )
+        for bet_id, account_id in bets
+        if (currency := currencies.get(f"account:{account_id}", own)) != own
+    ]
+
+
 def _count_resolutions(
-    record: RoundRecord, bet_id: str, settlements: int, resolutions: int
+    record: RoundRecord, chapter: Chapter, bet_id: str, settlements: int, resolutions: int
 ) -> list[Finding]:
     """Each stake of a finished round is resolved exactly once.
 
     What the round's own record shows already is not found a second time.
     """
-    is_returned = record.is_void or bet_id in record.cancelled
-    if record.is_finished and resolutions == 0 and (settlements or is_returned):
+    is_returned = chapter.is_void or bet_id in chapter.cancelled
+    if chapter.is_finished and resolutions == 0 and (settlements or is_returned):
         detail = f"no account event resolved the stake of bet {bet_id}"
         return [Finding(Code.BET_UNSETTLED, detail, record.round_id)]
     if resolutions > 1 and settlements + is_returned <= 1:
@@ -108,7 +145,11 @@ def _count_resolutions(
 
 
 def _bet_faults(
-    record: RoundRecord, bet: BetPlaced, settled: BetSettled | None, movements: _Movements
+    record: RoundRecord,
+    chapter: Chapter,
+    bet: HeldBet,
+    settled: BetSettled | None,
+    movements: _Movements,
 ) -> list[str]:
     faults = [
         f"{movement.TOPIC} stands on {movement.originator_id}" for movement in movements.strangers
@@ -125,11 +166,11 @@ def _bet_faults(
         for resolved in movements.resolved
         if resolved.stake_minor != bet.stake_minor
     ]
-    if record.is_void or bet.bet_id in record.cancelled:
+    if chapter.is_void or bet.bet_id in chapter.cancelled:
         faults += _demand(movements, StakeReturned, win_minor=0, commission_minor=0)
-        if not record.is_finished and not movements.resolved:
+        if not chapter.is_finished and not movements.resolved:
             faults.append("the stake of a cancelled bet was not returned")
-    elif not record.is_finished:
+    elif not chapter.is_finished:
         if movements.resolved or movements.charged_minor or movements.marked_minor:
             faults.append("resolved before the round was finished")
     elif settled is not None:
@@ -176,10 +217,15 @@ def _left_in_play(record: RoundRecord, currencies: Mapping[str, str]) -> list[Fi
     """One finding for each currency in which stakes placed and resolved differ."""
     left: Counter[str] = Counter()
     default = record.opened.currency if record.opened is not None else "?"
-    for movement in record.movements:
+    movements = [
+        movement
+        for chapter in record.chapters
+        for movement in (*chapter.reversals, *chapter.movements)
+    ]
+    for movement in (*movements, *record.reversals):
         currency = currencies.get(movement.originator_id, default)
         match movement:
-            case StakePlaced():
+            case StakePlaced() | SettlementReversed():
                 left[currency] += movement.stake_minor
             case StakeLost() | StakeReturned() | WinPaid():
                 left[currency] -= movement.stake_minor

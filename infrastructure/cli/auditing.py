@@ -31,12 +31,14 @@ def _audit(ledger: OpenLedger, scope: Scope) -> Report:
     faults = guard_faults(ledger.connection)
     if scope.round is not None:
         pages = iter([ledger.reader.naming_round(scope.round)])
-        return audit(pages, ledger.reader.naming_round, scope=scope, history_faults=faults)
+        reader = ledger.reader
+        return audit(pages, reader.naming_round, reader.entries, scope=scope, history_faults=faults)
     head = _last_known_position(ledger)
     with Progress("Events judged") as progress:
         return audit(
             _watched(ledger, progress, head),
             ledger.reader.naming_round,
+            ledger.reader.entries,
             scope=scope,
             history_faults=faults,
             head=head,

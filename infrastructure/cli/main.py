@@ -22,7 +22,7 @@ from typer.exceptions import TyperException
 
 from domain.errors import Refused
 from infrastructure.audit.reconciliation.statement import StatementRefused
-from infrastructure.cli import asking, keeping, reporting, writing
+from infrastructure.cli import asking, books, keeping, reporting, writing
 from infrastructure.cli.ledger import NotFoundError
 from infrastructure.importers.reading import ImportRefused
 from infrastructure.settings import SettingsError
@@ -73,6 +73,7 @@ def _options(
 
 writing.register(app)
 asking.register(app)
+books.register(app)
 reporting.register(app)
 keeping.register(app)
 

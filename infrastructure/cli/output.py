@@ -125,7 +125,10 @@ _NUMBERS = {
     "burned",
     "transactions",
     "count",
-    "parked",
+    "amount",
+    "balance",
+    "debit",
+    "credit",
 }
 
 

@@ -77,6 +77,10 @@ class LogReader:
         rows = self._cursor.execute(_NAMING_ROUND, parameters, binary=True).fetchall()
         return [self._read(_notification(row)) for row in rows]
 
+    def entries(self, stream_id: str) -> list[Entry]:
+        """All events of one stream, broken ones in their place."""
+        return [self._read(row) for row in self._stream_rows(stream_id)]
+
     def round(self, round_id: str) -> list[RoundEvent]:
         """A round's events."""
         return cast(list[RoundEvent], [each.event for each in self.stream(f"round:{round_id}")])

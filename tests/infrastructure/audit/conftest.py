@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from domain.account import Account
+from domain.account import Account, CommissionMarked
 from domain.bets import BetKind
 from domain.cards import Card, parse_burned_card, parse_card
+from domain.correction import CorrectedBet, Correction
 from domain.event import DomainEvent, Entry, Recorded, Stamp, Unreadable
+from domain.resettlement import resettle
 from domain.round import Declared, Round, RoundOpened
 from domain.rules import STANDARD_RULES, Rules
 from domain.shoe import Shoe
@@ -17,7 +19,13 @@ from domain.table import Table
 from infrastructure.audit.audit import Auditor, Scope
 from infrastructure.audit.findings import Report
 
-AGGREGATES: dict[str, Any] = {"account": Account, "round": Round, "shoe": Shoe, "table": Table}
+AGGREGATES: dict[str, Any] = {
+    "account": Account,
+    "correction": Correction,
+    "round": Round,
+    "shoe": Shoe,
+    "table": Table,
+}
 
 
 def cards(text: str) -> tuple[Card, ...]:
@@ -33,9 +41,9 @@ class Ledger:
         self.seeds: dict[str, bytes] = {}
         self._clock = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
-    def stamp(self) -> Stamp:
+    def stamp(self, actor: str = "dealer") -> Stamp:
         self._clock += timedelta(seconds=1)
-        return Stamp(at=self._clock, actor="dealer", key=f"k{len(self.recorded)}")
+        return Stamp(at=self._clock, actor=actor, key=f"k{len(self.recorded)}")
 
     def get(self, stream: str) -> Any:
         if stream not in self.states:
@@ -83,6 +91,11 @@ class Ledger:
     def close_shoe(self, shoe_id: str) -> None:
         shoe = self.get(f"shoe:{shoe_id}")
         table = self.get(f"table:{shoe.table_id}")
+        for name in sorted(shoe.marked):
+            account = self.get(f"account:{name}")
+            due = account.commission_due_minor
+            collected = account.collect(commission_minor=due, owed_minor=0, stamp=self.stamp())
+            self.save(*collected)
         self.save(
             shoe.close(seed=self.seeds.get(shoe_id), stamp=self.stamp()),
             table.remove_shoe(shoe_id, stamp=self.stamp()),
@@ -144,8 +157,7 @@ class Ledger:
 
     def settle(self, round_id: str) -> None:
         self.save(*self.get(f"round:{round_id}").settle(stamp=self.stamp()))
-        self._resolve(round_id)
-        self._end(round_id)
+        self._end(round_id, marked=self._resolve(round_id))
 
     def void(self, round_id: str, reason: str = "misdeal") -> None:
         self.save(self.get(f"round:{round_id}").void(reason, stamp=self.stamp()))
@@ -186,25 +198,96 @@ class Ledger:
         )
         self._end(round_id)
 
-    def _resolve(self, round_id: str, *, only: str | None = None) -> None:
+    def propose(
+        self,
+        correction_id: str,
+        round_id: str,
+        *,
+        text: str | None = None,
+        bets: Sequence[tuple[str, str, BetKind, int]] | None = None,
+        is_void: bool = False,
+    ) -> None:
+        """Each bet is its id, an account, what it bets on and its stake."""
+        stamp = self.stamp("pit")
+        filed = self.get(f"correction:{correction_id}").file(round_id, stamp=stamp)
+        proposed = self.get(f"round:{round_id}").propose_correction(
+            correction_id,
+            cards=None if text is None else cards(text),
+            bets=None if bets is None else tuple(CorrectedBet(*bet) for bet in bets),
+            is_void=is_void,
+            reason="seen on camera",
+            stamp=stamp,
+        )
+        self.save(filed, proposed)
+
+    def reject(self, correction_id: str, round_id: str) -> None:
         round_ = self.get(f"round:{round_id}")
+        self.save(round_.reject_correction(correction_id, stamp=self.stamp()))
+
+    def approve(self, correction_id: str, round_id: str) -> None:
+        """Approves a correction; the accounts that it changes record what it does to them."""
+        stamp = self.stamp()
+        before = self.get(f"round:{round_id}")
+        decided = before.approve_correction(correction_id, stamp=stamp)
+        after = before
+        for event in decided:
+            after = after.apply(event)
+        shoe = self.get(f"shoe:{before.shoe_id}")
+        names = [
+            bet.account_id
+            for change in before.changes(after)
+            for bet in (change.was, change.becomes)
+            if bet is not None
+        ]
+        resettled = resettle(
+            before,
+            after,
+            {name: self.get(f"account:{name}") for name in dict.fromkeys(names)},
+            correction_id=correction_id,
+            shoe_is_closed=shoe.is_closed,
+            stamp=stamp,
+        )
+        drawn = shoe.correct_draw(
+            round_id,
+            correction_id=correction_id,
+            instead_of=before.dealt,
+            cards=after.dealt,
+            marked=() if shoe.is_closed else resettled.marked,
+            stamp=stamp,
+        )
+        self.save(*resettled.reversed, *decided, *resettled.settled, *drawn)
+
+    def correct(self, correction_id: str, round_id: str, **what_holds: Any) -> None:
+        """Proposes and approves."""
+        self.propose(correction_id, round_id, **what_holds)
+        self.approve(correction_id, round_id)
+
+    def collect_due(self, account_id: str) -> None:
+        self.save(*self.get(f"account:{account_id}").collect_due(stamp=self.stamp()))
+
+    def _resolve(self, round_id: str, *, only: str | None = None) -> list[str]:
+        """The accounts for which commission was marked."""
+        round_ = self.get(f"round:{round_id}")
+        marked = []
         for bet in round_.bets.values():
             account = self.get(f"account:{bet.account_id}")
             if (round_id, bet.id) in account.stakes and only in (None, bet.id):
-                self.save(
-                    *account.resolve_stake(
-                        bet.settlement,
-                        round_id=round_id,
-                        bet_id=bet.id,
-                        collection=round_.rules.commission.collection,
-                        stamp=self.stamp(),
-                    )
+                resolved = account.resolve_stake(
+                    bet.settlement,
+                    round_id=round_id,
+                    bet_id=bet.id,
+                    collection=round_.rules.commission.collection,
+                    stamp=self.stamp(),
                 )
+                self.save(*resolved)
+                if any(isinstance(event, CommissionMarked) for event in resolved):
+                    marked.append(bet.account_id)
+        return marked
 
-    def _end(self, round_id: str) -> None:
+    def _end(self, round_id: str, *, marked: Sequence[str] = ()) -> None:
         round_ = self.get(f"round:{round_id}")
         shoe = self.get(f"shoe:{round_.shoe_id}")
-        self.save(shoe.end_round(round_.dealt, stamp=self.stamp()))
+        self.save(shoe.end_round(round_.dealt, marked=marked, stamp=self.stamp()))
 
 
 def loader(stored: Iterable[Entry]) -> Callable[[str], list[Entry]]:
@@ -234,10 +317,25 @@ def loader(stored: Iterable[Entry]) -> Callable[[str], list[Entry]]:
     return load_round
 
 
+def streamer(stored: Iterable[Entry]) -> Callable[[str], list[Entry]]:
+    """Finds a stream's events, as the store does."""
+    stored = list(stored)
+
+    def load_stream(stream: str) -> list[Entry]:
+        return [
+            entry
+            for entry in stored
+            if stream
+            == (entry.stream if isinstance(entry, Unreadable) else entry.event.originator_id)
+        ]
+
+    return load_stream
+
+
 def run_audit(stored: Iterable[Entry], *, scope: Scope | None = None, **options: Any) -> Report:
     """Audits everything, one event after another."""
     stored = list(stored)
-    auditor = Auditor(loader(stored), scope=scope, **options)
+    auditor = Auditor(loader(stored), streamer(stored), scope=scope, **options)
     for item in stored:
         if isinstance(item, Unreadable):
             auditor.unreadable(*item)
@@ -262,8 +360,9 @@ def audited() -> Callable[..., Report]:
 
 
 @pytest.fixture
-def load_from() -> Callable[[Iterable[Entry]], Callable[[str], list[Entry]]]:
-    return loader
+def load_from() -> Callable[[Iterable[Entry]], tuple[Callable[[str], list[Entry]], ...]]:
+    """What loads rounds and streams from a ledger, for an auditor."""
+    return lambda stored: (loader(stored), streamer(stored))
 
 
 def play_an_evening() -> list[Recorded]:
@@ -323,6 +422,7 @@ def play_an_evening() -> list[Recorded]:
         )
     ledger.reach_cut_card("S1")
     ledger.play("R12", "S1", "QS 6H 6D AC", bets=[("ann", BetKind.BANKER, 10_00)])
+    correct_what_was_settled(ledger)
     ledger.close_shoe("S1")
     ledger.close_shoe("S2")
     ann = ledger.get("account:ann")
@@ -331,7 +431,39 @@ def play_an_evening() -> list[Recorded]:
     ledger.save(ledger.get("account:ann").unfreeze("asked for it", stamp=ledger.stamp()))
     ledger.open_account("dot", deposit_minor=0)
     ledger.save(*ledger.get("account:dot").close("never came", stamp=ledger.stamp()))
+    # Spent meanwhile: what the correction takes is owed, and paid from the next deposit.
+    ledger.save(ledger.get("account:eve").unfreeze("seen again", stamp=ledger.stamp()))
+    eve = ledger.get("account:eve")
+    ledger.save(eve.withdraw(eve.available_minor, stamp=ledger.stamp()))
+    ledger.correct("C6", "R12", bets=[("R12-b2", "eve", BetKind.TIE, 15_00)])
+    ledger.save(ledger.get("account:eve").deposit(50_00, stamp=ledger.stamp()))
+    ledger.collect_due("eve")
+    eve = ledger.get("account:eve")
+    ledger.save(eve.withdraw(eve.available_minor, stamp=ledger.stamp()))
+    ledger.save(*ledger.get("account:eve").close("has left", stamp=ledger.stamp()))
     return ledger.recorded
+
+
+def correct_what_was_settled(ledger: Ledger) -> None:
+    """Corrections of every kind, before and after the shoe has closed."""
+    ledger.open_account("eve", deposit_minor=0)
+    ledger.save(*ledger.get("account:eve").close("never came", stamp=ledger.stamp()))
+    # No tie at all: the Banker had an eight.
+    ledger.correct("C1", "R3", text="9S 8H KD KC")
+    # Not ann's bet but eve's, who has left with nothing and wins.
+    ledger.correct("C2", "R12", bets=[("R12-b2", "eve", BetKind.BANKER, 20_00)])
+    ledger.propose("C3", "R12", is_void=True)
+    ledger.reject("C3", "R12")
+    # A higher stake on commission that is not collected yet.
+    ledger.correct(
+        "C4",
+        "R2",
+        bets=[
+            ("R2-b1", "cyd", BetKind.BANKER, 60_00),
+            ("R2-b2", "ann", BetKind.PLAYER, 20_00),
+        ],
+    )
+    ledger.correct("C5", "R5", is_void=True)
 
 
 _EVENING = play_an_evening()

@@ -45,7 +45,7 @@ def record(ledger, row):
 @needs_the_recorded_shoes
 def test_the_recorded_shoes_have_exactly_the_known_findings(ledger, load_from):
     ledger.open_table("T1")
-    auditor = Auditor(load_from(()))
+    auditor = Auditor(*load_from(()))
     outcomes = Counter()
     kept_most = 0
     shoe_id = None
