@@ -704,8 +704,10 @@ class Round:
                 assert_never(event)
 
     def _decided(self, correction_id: str) -> Mapping[str, Proposal]:
-        decided = replace(self.corrections[correction_id], is_decided=True)
-        return {**self.corrections, correction_id: decided}
+        return {
+            other: replace(proposal, is_decided=True) if other == correction_id else proposal
+            for other, proposal in self.corrections.items()
+        }
 
     def _holding(self, bets: tuple[CorrectedBet, ...]) -> Mapping[str, Bet]:
         """The bets as they hold, to be settled anew; the others stay or become returned."""

@@ -64,7 +64,9 @@ def replay(
         record.see(0, event)
     if round_.state is RoundState.UNOPENED:
         return None
-    own = judge_round(record) if round_.is_finished else []
+    # A version in the midst of a correction is not whole, and is not judged.
+    is_cut_off = kept[-1] is not events[-1] and bool(round_.open_bets)
+    own = judge_round(record) if round_.is_finished and not is_cut_off else []
     return {
         "round_id": round_.name,
         "table_id": round_.table_id,
@@ -113,7 +115,8 @@ def _corrections(events: Sequence[RoundEvent]) -> list[dict[str, Any]]:
                 }
             case CorrectionRejected() | RoundCorrected():
                 is_rejected = isinstance(event, CorrectionRejected)
-                decided = corrections.setdefault(event.correction_id, {})
+                named = {"correction_id": event.correction_id}
+                decided = corrections.setdefault(event.correction_id, named)
                 decided["state"] = "rejected" if is_rejected else "approved"
                 decided["decided_by"] = event.actor
                 decided["version"] = event.originator_version

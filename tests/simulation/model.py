@@ -26,7 +26,8 @@ FREEDOMS = {
     "a shoe with fewer than six cards": "no round is opened, since it might need them all",
     "burning": "one that a shuffled shoe did by itself is too late or no command at all; a second"
     " one may be refused as done",
-    "a due that the balance covers exactly": "closing the account may collect it or refuse",
+    "what is paid first": "commission that is due before what is owed, the oldest mark first",
+    "what a correction leaves": "an account whose bets it does not change records nothing",
     "a halved win": "without commission a Banker win with 6 pays half of the table's own price,"
     " which is 0.5 to 1 at the standard one",
     "what is already so": "freezing the frozen, cancelling the cancelled: confirmed or refused",
@@ -78,6 +79,7 @@ class Ledger:
         self.latest: dict[str, datetime] = {}
         self.versions: Counter[str] = Counter()
         self.flows: dict[str, Counter[str]] = {}
+        self.corrections: dict[str, dict[str, Any]] = {}
         self.remembered: dict[tuple[str, str], tuple[Command, Answer]] = {}
 
     def judge(self, client: str, command: Command, now: datetime, answer: Answer) -> list[str]:
@@ -112,7 +114,7 @@ class Ledger:
             left[currency] += flow["deposits"] - flow["withdrawals"] - flow["house_win"]
             left[currency] -= flow["commission"]
         for account in self.accounts.values():
-            held = account["available"] + account["in_play"] - account["due"]
+            held = account["available"] + account["in_play"] - due(account) - account["owed"]
             left[account["currency"]] -= held
         return dict(left)
 
@@ -223,7 +225,8 @@ class Ledger:
             "currency": command["currency"],
             "available": 0,
             "in_play": 0,
-            "due": 0,
+            "marks": {},
+            "owed": 0,
             "status": "open",
         }
         return self._moved(command["account_id"])
@@ -253,7 +256,8 @@ class Ledger:
         amount = command["amount_minor"]
         verdict.refuse("account_frozen", account["status"] == "frozen")
         if not verdict.refuse("insufficient_funds", amount > account["available"]):
-            verdict.refuse("commission_outstanding", amount > account["available"] - account["due"])
+            free = account["available"] - due(account) - account["owed"]
+            verdict.refuse("commission_outstanding", amount > free)
 
     def _do_withdraw(self, command: Command, result: dict[str, Any]) -> dict[str, Any]:
         account = self.accounts[command["account_id"]]
@@ -279,25 +283,46 @@ class Ledger:
         account = self._known_account(command["account_id"], verdict)
         if account is None or account["status"] == "closed":
             return
-        covered = account["available"] == account["due"] and account["in_play"] == 0
-        for code, applies in (
-            ("balance_not_zero", account["available"] + account["in_play"] > 0),
-            ("commission_outstanding", account["due"] > 0),
-        ):
-            if covered:
-                verdict.perhaps(code, applies)
-            else:
-                verdict.refuse(code, applies)
-        verdict.may_be_done_anyway = covered
+        left = account["available"] - due(account) - account["owed"]
+        verdict.refuse("balance_not_zero", left > 0 or account["in_play"] > 0)
+        verdict.refuse("commission_outstanding", left < 0)
 
     def _do_close_account(self, command: Command, result: dict[str, Any]) -> dict[str, Any]:
         account = self.accounts[command["account_id"]]
-        if account["due"]:
-            self.versions[f"account:{command['account_id']}"] += 1
-        account["available"] -= account["due"]
-        account["due"] = 0
+        self._collect(command["account_id"], due(account), account["owed"])
         account["status"] = "closed"
         return self._moved(command["account_id"])
+
+    def _check_collect_due(self, command: Command, verdict: Verdict) -> None:
+        account = self._known_account(command["account_id"], verdict)
+        if account is not None and not min(account["available"], due(account) + account["owed"]):
+            verdict.streams = []
+
+    def _do_collect_due(self, command: Command, result: dict[str, Any]) -> dict[str, Any]:
+        account = self.accounts[command["account_id"]]
+        commission, owed = self._collect(command["account_id"], due(account), account["owed"])
+        return {
+            **self._balance(command["account_id"]),
+            "commission_collected_minor": commission,
+            "owed_collected_minor": owed,
+        }
+
+    def _collect(self, account_id: str, due_max: int, owed_max: int) -> tuple[int, int]:
+        """What was collected of commission and of what is owed; the oldest mark goes first."""
+        account = self.accounts[account_id]
+        commission = min(due_max, account["available"])
+        owed = min(owed_max, account["available"] - commission)
+        account["available"] -= commission + owed
+        account["owed"] -= owed
+        left = commission
+        for bet in list(account["marks"]):
+            paid = min(left, account["marks"][bet])
+            account["marks"][bet] -= paid
+            left -= paid
+            if not account["marks"][bet]:
+                del account["marks"][bet]
+        self.versions[f"account:{account_id}"] += commission + owed > 0
+        return commission, owed
 
     def _turned(self, account_id: str, status: str, result: dict[str, Any]) -> dict[str, Any]:
         """Frozen or unfrozen; no new transaction where it was so already."""
@@ -318,8 +343,8 @@ class Ledger:
             "currency": account["currency"],
             "available_minor": account["available"],
             "in_play_minor": account["in_play"],
-            "commission_due_minor": account["due"],
-            "owed_minor": 0,
+            "commission_due_minor": due(account),
+            "owed_minor": account["owed"],
             "transaction": self._transaction(account_id),
         }
 
@@ -353,6 +378,7 @@ class Ledger:
             "order": (),
             "seed": command.get("seed"),
             "after_cut_card": None,
+            "marked": set(),
         }
         self.shoes[command["shoe_id"]] = shoe
         expected = {
@@ -411,10 +437,16 @@ class Ledger:
         if shoe is not None:
             verdict.refuse("round_open", shoe["round"] is not None)
             verdict.streams.append(f"table:{shoe['table']}")
+            for account_id in shoe["marked"]:
+                account = self.accounts[account_id]
+                if min(account["available"], due(account)):
+                    verdict.streams.append(f"account:{account_id}")
 
     def _do_close_shoe(self, command: Command, result: dict[str, Any]) -> dict[str, Any]:
         shoe = self.shoes[command["shoe_id"]]
         shoe["is_open"] = False
+        for account_id in shoe["marked"]:
+            self._collect(account_id, due(self.accounts[account_id]), 0)
         self.tables[shoe["table"]]["shoe"] = None
         return {"shoe_id": command["shoe_id"], "rounds": shoe["rounds"]}
 
@@ -448,6 +480,8 @@ class Ledger:
             "player": [],
             "banker": [],
             "forbidden": [],
+            "is_irregular": False,
+            "dealt": [],
             "bets": {},
         }
         return self._shown(command["round_id"], result)
@@ -604,6 +638,7 @@ class Ledger:
         found = self.rounds[command["round_id"]]
         shoe = self.shoes[found["shoe"]]
         player, banker = found["player"], found["banker"]
+        found["is_irregular"] = found["is_irregular"] or command.get("irregular") is not None
         is_shuffled = shoe["source"] == "shuffled"
         both_thirds = _brings_both_thirds(command, found)
         for card in shoe["order"][len(shoe["out"]) :] if is_shuffled else command["cards"]:
@@ -617,6 +652,7 @@ class Ledger:
                 break
             else:
                 found["forbidden"].append(card)
+            found["dealt"].append(card)
         left = 52 * shoe["decks"] - len(shoe["out"]) - len(player) - len(banker)
         if is_shuffled and shoe["after_cut_card"] is None and left <= CARDS_BEHIND_CUT_CARD:
             shoe["after_cut_card"] = 0
@@ -640,7 +676,7 @@ class Ledger:
                 bets.append(_bet_returned(bet_id, bet, found["currency"]))
             else:
                 outcome = game.settled(bet["kind"], bet["stake"], hands, found["rules"])
-                bets.append(self._settle(bet_id, bet, outcome, found["currency"]))
+                bets.append(self._settle(command["round_id"], bet_id, outcome))
         found["state"] = "settled"
         self._end(found)
         return {
@@ -649,9 +685,10 @@ class Ledger:
             "accounts": self._before_and_after(found, before),
         }
 
-    def _settle(
-        self, bet_id: str, bet: dict[str, Any], outcome: dict[str, Any], currency: str
-    ) -> dict[str, Any]:
+    def _settle(self, round_id: str, bet_id: str, outcome: dict[str, Any]) -> dict[str, Any]:
+        found = self.rounds[round_id]
+        currency, bet = found["currency"], found["bets"][bet_id]
+        bet["outcome"] = outcome
         account = self.accounts[bet["account"]]
         if outcome["result"] == "lost":
             account["in_play"] -= bet["stake"]
@@ -660,10 +697,14 @@ class Ledger:
         else:
             self._give_back(bet, outcome["win_minor"])
             self._flow(currency, house_win=-outcome["win_minor"])
-        charged = min(outcome["commission_minor"], account["available"])
+        charged = 0
+        if found["rules"]["commission"]["collection"] == "per_round":
+            charged = min(outcome["commission_minor"], account["available"])
         marked = outcome["commission_minor"] - charged
         account["available"] -= charged
-        account["due"] += marked
+        if marked:
+            account["marks"][round_id, bet_id] = marked
+            self.shoes[found["shoe"]]["marked"].add(bet["account"])
         self.versions[f"account:{bet['account']}"] += (charged > 0) + (marked > 0)
         self._flow(currency, commission=outcome["commission_minor"])
         return {**_bet_shown(bet_id, bet, currency), **outcome}
@@ -737,6 +778,233 @@ class Ledger:
             shown["outcome"] = game.outcome(found["player"], found["banker"])
         return copy.deepcopy(shown)
 
+    # Corrections
+
+    def _check_propose_correction(self, command: Command, verdict: Verdict) -> None:
+        verdict.refuse("already_exists", command["correction_id"] in self.corrections)
+        verdict.streams.append(f"correction:{command['correction_id']}")
+        found = self._settled_round(command["round_id"], verdict)
+        if found is not None:
+            self._check_corrected(found, command, verdict)
+
+    def _do_propose_correction(self, command: Command, result: dict[str, Any]) -> dict[str, Any]:
+        self.corrections[command["correction_id"]] = {**command, "is_decided": False}
+        return {
+            "correction_id": command["correction_id"],
+            "round_id": command["round_id"],
+            "state": "proposed",
+        }
+
+    def _settled_round(self, round_id: str, verdict: Verdict) -> dict[str, Any] | None:
+        found = self.rounds.get(round_id)
+        if verdict.refuse("unknown_round", found is None) or found is None:
+            return None
+        verdict.streams.append(f"round:{round_id}")
+        if verdict.refuse("round_void", found["state"] == "void"):
+            return None
+        return None if verdict.refuse("round_open", found["state"] != "settled") else found
+
+    def _check_corrected(
+        self, found: dict[str, Any], proposal: dict[str, Any], verdict: Verdict
+    ) -> None:
+        """Judges what is to hold by the rules of the round."""
+        if "bets" in proposal:
+            self._check_corrected_bets(found, proposal, verdict)
+        if "void" in proposal:
+            return
+        player, banker = found["player"], found["banker"]
+        if "cards" in proposal:
+            player, banker, forbidden = _laid(proposal["cards"], found)
+            verdict.refuse("third_card_not_allowed", bool(forbidden) and not found["is_irregular"])
+            verdict.refuse("third_card_not_allowed", len(player) + len(banker) > 6)
+            verdict.refuse("deal_incomplete", game.next_hand(player, banker) is not None)
+            self._check_corrected_shoe(found, proposal["cards"], verdict)
+        verdict.refuse(
+            "undecidable_bet",
+            any(
+                game.undecidable(bet["kind"], player, banker)
+                for bet in _corrected_bets(found, proposal).values()
+            ),
+        )
+
+    def _check_corrected_shoe(
+        self, found: dict[str, Any], cards: list[str], verdict: Verdict
+    ) -> None:
+        shoe = self.shoes[found["shoe"]]
+        before = [*found["player"], *found["banker"], *found["forbidden"]]
+        if shoe["source"] == "shuffled":
+            verdict.refuse("invalid_command", sorted(cards) != sorted(before))
+            if cards != found["dealt"]:
+                verdict.refuse("invalid_command")
+            return
+        out = Counter(shoe["out"])
+        out.subtract(before)
+        out.update(cards)
+        if shoe["round"] is not None:
+            table = self.rounds[shoe["round"]]
+            out.update([*table["player"], *table["banker"], *table["forbidden"]])
+        verdict.refuse("card_not_in_shoe", not game.fit_in(shoe["decks"], [*out.elements()]))
+
+    def _check_corrected_bets(
+        self, found: dict[str, Any], proposal: dict[str, Any], verdict: Verdict
+    ) -> None:
+        placed: dict[str, Any] = {**found, "bets": {}}
+        for bet in proposal["bets"]:
+            cancelled = self.cancelled.get(proposal["round_id"], ())
+            verdict.refuse("bet_cancelled", bet["bet_id"] in cancelled)
+            verdict.refuse("already_exists", bet["bet_id"] in placed["bets"])
+            self._check_offer(bet, placed, verdict)
+            account = self.accounts.get(bet["account_id"])
+            if not verdict.refuse("unknown_account", account is None) and account is not None:
+                verdict.refuse("currency_mismatch", account["currency"] != found["currency"])
+            placed["bets"][bet["bet_id"]] = _bet_of(bet)
+
+    def _undecided(self, command: Command, verdict: Verdict) -> dict[str, Any] | None:
+        proposal = self.corrections.get(command["correction_id"])
+        if verdict.refuse("unknown_correction", proposal is None) or proposal is None:
+            return None
+        verdict.streams.append(f"round:{proposal['round_id']}")
+        verdict.refuse("already_decided", proposal["is_decided"])
+        verdict.refuse("same_actor", proposal["actor"] == command["actor"])
+        return proposal
+
+    def _check_reject_correction(self, command: Command, verdict: Verdict) -> None:
+        self._undecided(command, verdict)
+
+    def _do_reject_correction(self, command: Command, result: dict[str, Any]) -> dict[str, Any]:
+        proposal = self.corrections[command["correction_id"]]
+        proposal["is_decided"] = True
+        return {
+            "correction_id": command["correction_id"],
+            "round_id": proposal["round_id"],
+            "state": "rejected",
+        }
+
+    def _check_approve_correction(self, command: Command, verdict: Verdict) -> None:
+        proposal = self._undecided(command, verdict)
+        if proposal is None or verdict.codes:
+            return
+        found = self._settled_round(proposal["round_id"], verdict)
+        if found is None:
+            return
+        self._check_corrected(found, proposal, verdict)
+        if verdict.codes:
+            return
+        changes = _changes(found, proposal)
+        touched = {bet["account"] for both in changes.values() for bet in both if bet is not None}
+        verdict.streams += [f"account:{account_id}" for account_id in touched]
+        shoe = self.shoes[found["shoe"]]
+        is_deferred = found["rules"]["commission"]["collection"] == "deferred"
+        marks = is_deferred and any(
+            becomes is not None and becomes["outcome"]["commission_minor"]
+            for _, becomes in changes.values()
+        )
+        changed_cards = "cards" in proposal and proposal["cards"] != found["dealt"]
+        if changed_cards or (marks and shoe["is_open"]):
+            verdict.streams.append(f"shoe:{found['shoe']}")
+
+    def _do_approve_correction(self, command: Command, result: dict[str, Any]) -> dict[str, Any]:
+        proposal = self.corrections[command["correction_id"]]
+        proposal["is_decided"] = True
+        round_id = proposal["round_id"]
+        found = self.rounds[round_id]
+        changes = _changes(found, proposal)
+        before = {
+            bet["account"]: dict(self.accounts[bet["account"]])
+            for both in changes.values()
+            for bet in both
+            if bet is not None
+        }
+        for account_id in before:
+            if self.accounts[account_id]["status"] == "closed":
+                self.accounts[account_id]["status"] = "frozen"
+                self.versions[f"account:{account_id}"] += 1
+        for bet_id, (was, _) in changes.items():
+            if was is not None:
+                self._reverse(round_id, bet_id, was)
+        marked = self._resettle(round_id, proposal, changes)
+        shoe = self.shoes[found["shoe"]]
+        for account_id, stood in before.items():
+            account = self.accounts[account_id]
+            is_due = account_id in marked and not shoe["is_open"]
+            became_owed = account["owed"] - stood["owed"]
+            self._collect(account_id, due(account) if is_due else 0, became_owed)
+        return {
+            **self._shown(round_id, result),
+            "correction_id": command["correction_id"],
+            "bets": [self._bet_standing(bet_id, found) for bet_id in found["bets"]],
+            "accounts": [
+                {**line, "owed_minor": self.accounts[line["account_id"]]["owed"]}
+                for line in self._before_and_after(
+                    found, {name: stood["available"] for name, stood in before.items()}
+                )
+            ],
+        }
+
+    def _reverse(self, round_id: str, bet_id: str, bet: dict[str, Any]) -> None:
+        account, outcome = self.accounts[bet["account"]], bet["outcome"]
+        still_due = account["marks"].pop((round_id, bet_id), 0)
+        is_lost = outcome["result"] == "lost"
+        account["available"] += outcome["commission_minor"] - still_due - outcome["win_minor"]
+        account["available"] -= 0 if is_lost else bet["stake"]
+        account["in_play"] += bet["stake"]
+        self._advance(account)
+        self.versions[f"account:{bet['account']}"] += 1
+        house_win = bet["stake"] if is_lost else -outcome["win_minor"]
+        currency = self.rounds[round_id]["currency"]
+        self._flow(currency, house_win=-house_win, commission=-outcome["commission_minor"])
+
+    @staticmethod
+    def _advance(account: dict[str, Any]) -> None:
+        """What a balance lacks is owed."""
+        if account["available"] < 0:
+            account["owed"] -= account["available"]
+            account["available"] = 0
+
+    def _resettle(
+        self, round_id: str, proposal: dict[str, Any], changes: dict[str, Any]
+    ) -> set[str]:
+        """Settles anew what changed; the accounts for which commission was marked."""
+        found = self.rounds[round_id]
+        shoe = self.shoes[found["shoe"]]
+        held = _corrected_bets(found, proposal)
+        if "cards" in proposal:
+            for card in (*found["player"], *found["banker"], *found["forbidden"]):
+                shoe["out"].remove(card)
+            found["player"], found["banker"], found["forbidden"] = _laid(proposal["cards"], found)
+            found["dealt"] = proposal["cards"]
+            shoe["out"] += proposal["cards"]
+        moved = {bet_id: both for bet_id, both in changes.items() if not _stays(*both)}
+        for was, _ in moved.values():
+            if was is not None:
+                self._give_back(was, 0)
+        for bet in found["bets"].values():
+            bet["is_cancelled"] = True
+        found["bets"] |= held
+        if "void" in proposal:
+            found["state"] = "void"
+        for _, becomes in moved.values():
+            if becomes is not None:
+                account = self.accounts[becomes["account"]]
+                account["available"] -= becomes["stake"]
+                account["in_play"] += becomes["stake"]
+                self._advance(account)
+                self.versions[f"account:{becomes['account']}"] += 1
+        marked = set()
+        for bet_id, (_, becomes) in changes.items():
+            if becomes is not None:
+                self._settle(round_id, bet_id, becomes["outcome"])
+                if (round_id, bet_id) in self.accounts[becomes["account"]]["marks"]:
+                    marked.add(becomes["account"])
+        return marked
+
+    @staticmethod
+    def _bet_standing(bet_id: str, found: dict[str, Any]) -> dict[str, Any]:
+        bet = found["bets"][bet_id]
+        if bet["is_cancelled"]:
+            return _bet_returned(bet_id, bet, found["currency"])
+        return {**_bet_shown(bet_id, bet, found["currency"]), **bet["outcome"]}
+
     # From open to settled in one command
 
     def _check_play_round(self, command: Command, verdict: Verdict) -> None:
@@ -799,6 +1067,11 @@ class Ledger:
         return {**settled, "accounts": self._before_and_after(found, before)}
 
 
+def due(account: dict[str, Any]) -> int:
+    """Commission that was marked and is not collected."""
+    return sum(account["marks"].values())
+
+
 def full_rules(given: dict[str, Any]) -> dict[str, Any]:
     """A table's rules with the standard ones for the parts that were left out."""
     return {
@@ -846,6 +1119,63 @@ def _hands_shown(found: dict[str, Any], result: dict[str, Any]) -> dict[str, lis
         shown = result.get("player_cards", [])
         (player if [*player, card] == shown[: len(player) + 1] else banker).append(card)
     return {"player_cards": player, "banker_cards": banker}
+
+
+def _laid(cards: list[str], found: dict[str, Any]) -> tuple[list[str], list[str], list[str]]:
+    """Both hands and what is forbidden, of a round's cards dealt at once."""
+    player: list[str] = []
+    banker: list[str] = []
+    forbidden: list[str] = []
+    both_thirds = found["is_irregular"] and len(cards) == 6
+    for card in cards:
+        whose = game.next_hand(player, banker)
+        first_third = len(player) + len(banker) + len(forbidden) == 4
+        if whose is None or (both_thirds and first_third and whose == "banker"):
+            forbidden.append(card)
+        else:
+            (player if whose == "player" else banker).append(card)
+    return player, banker, forbidden
+
+
+def _bet_of(given: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "account": given["account_id"],
+        "kind": given["bet"],
+        "stake": given["stake_minor"],
+        "is_cancelled": False,
+    }
+
+
+def _corrected_bets(found: dict[str, Any], proposal: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The bets that are to hold, not yet settled."""
+    if "void" in proposal:
+        return {}
+    if "bets" in proposal:
+        return {bet["bet_id"]: _bet_of(bet) for bet in proposal["bets"]}
+    return {bet_id: dict(bet) for bet_id, bet in found["bets"].items() if not bet["is_cancelled"]}
+
+
+def _changes(found: dict[str, Any], proposal: dict[str, Any]) -> dict[str, Any]:
+    """By the bet's id, what it was and what it becomes, where these differ."""
+    hands = found["player"], found["banker"]
+    if "cards" in proposal:
+        hands = _laid(proposal["cards"], found)[:2]
+    was = {bet_id: bet for bet_id, bet in found["bets"].items() if not bet["is_cancelled"]}
+    becomes = _corrected_bets(found, proposal)
+    for bet in becomes.values():
+        bet["outcome"] = game.settled(bet["kind"], bet["stake"], hands, found["rules"])
+    return {
+        bet_id: (was.get(bet_id), becomes.get(bet_id))
+        for bet_id in dict.fromkeys((*found["bets"], *becomes))
+        if was.get(bet_id) != becomes.get(bet_id)
+    }
+
+
+def _stays(was: dict[str, Any] | None, becomes: dict[str, Any] | None) -> bool:
+    """Whether the same account has the same stake on a bet."""
+    if was is None or becomes is None:
+        return False
+    return (was["account"], was["stake"]) == (becomes["account"], becomes["stake"])
 
 
 def _is_complete(found: dict[str, Any]) -> bool:

@@ -36,11 +36,14 @@ def test_a_round_is_rebuilt_whole_from_its_own_events(r1):
         "banker",
         "outcome",
         "bets",
+        "first_settled",
+        "corrections",
         "steps",
         "findings",
     ]
     steps = replayed.pop("steps")
     assert replayed.pop("rules") == Rules().model_dump(mode="json", exclude_none=True)
+    assert (replayed.pop("first_settled"), replayed.pop("corrections")) == (None, [])
     assert replayed == {
         "round_id": "R1",
         "table_id": "T1",
@@ -331,3 +334,65 @@ def test_prices_by_case_are_shown_in_one_order(ledger):
     assert json.dumps(replayed["rules"]["odds"]) == (
         '{"banker": [1, 1], "perfect_pair": {"one": [25, 1], "both": [200, 1]}}'
     )
+
+
+def test_a_corrected_round_shows_what_was_settled_first_and_what_holds(evening):
+    replayed = replay(events_of(evening, "R3"))
+
+    first = replayed["first_settled"]
+    assert (first["outcome"], replayed["outcome"]) == ("tie", "player")
+    assert (first["banker"]["total"], replayed["banker"]["total"]) == (9, 8)
+    assert replayed["banker"]["cards"] == ["8H", "KC"]
+    assert [(bet["result"], bet["win_minor"]) for bet in first["bets"]] == [
+        ("push", 0),
+        ("push", 0),
+        ("won", 56_00),
+    ]
+    assert [(bet["result"], bet["win_minor"]) for bet in replayed["bets"]] == [
+        ("won", 30_00),
+        ("lost", 0),
+        ("lost", 0),
+    ]
+    assert replayed["corrections"] == [
+        {
+            "correction_id": "C1",
+            "reason": "seen on camera",
+            "proposed_by": "pit",
+            "state": "approved",
+            "decided_by": "dealer",
+            "version": 16,
+        }
+    ]
+    assert replayed["findings"] == []
+
+
+def test_a_bet_that_a_correction_took_out_is_shown_as_returned(evening):
+    replayed = replay(events_of(evening, "R12"))
+
+    assert [(bet["bet_id"], bet["bet"], bet["result"]) for bet in replayed["bets"]] == [
+        ("R12-b1", "banker", "returned"),
+        ("R12-b2", "tie", "lost"),
+    ]
+    assert [each["state"] for each in replayed["corrections"]] == [
+        "approved",
+        "rejected",
+        "approved",
+    ]
+
+
+def test_a_round_that_a_correction_made_void_is_void(evening):
+    replayed = replay(events_of(evening, "R5"))
+
+    assert replayed["state"] == "void"
+    assert {bet["result"] for bet in replayed["bets"]} == {"returned"}
+    assert replayed["findings"] == []
+
+
+def test_a_corrected_round_stands_at_each_version_as_it_was_known_then(evening):
+    events = events_of(evening, "R3")
+    for version in range(1, len(events) + 1):
+        replayed = replay(events, to_version=version)
+        assert replayed["findings"] == []
+        if version < 16:
+            assert replayed["first_settled"] is None
+            assert replayed["outcome"] in (None, "tie")
