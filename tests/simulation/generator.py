@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from tests.simulation import game
-from tests.simulation.model import CLOCK_AHEAD_MAX, CLOCK_BEHIND_MAX, Ledger
+from tests.simulation.model import CLOCK_AHEAD_MAX, CLOCK_BEHIND_MAX, Ledger, due
 
 START = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
 CURRENCIES = ("USD", "USD", "JPY", "KWD")
@@ -58,6 +58,7 @@ class Generator:
         self._shoes: list[str] = []
         self._rounds: list[str] = []
         self._bets: list[str] = []
+        self._corrections: list[str] = []
         self._is_poor = self.random.random() < 0.15
         self._is_murky = self.random.random() < 0.15
         self._opening = self._first_commands()
@@ -226,6 +227,9 @@ class Generator:
                 self._freeze,
                 self._unfreeze,
                 self._close_account,
+                self._collect_due,
+                self._propose,
+                self._decide,
                 self._open_shoe,
                 self._burn,
                 self._cut,
@@ -247,8 +251,18 @@ class Generator:
             return self._unfreeze
         if self._chance(0.08):
             return self._withdraw if self.random.random() < 0.5 else self._deposit
-        if any(a["due"] for a in ledger.accounts.values()) and self.random.random() < 0.15:
-            return self._withdraw if self.random.random() < 0.8 else self._close_account
+        if any(map(_outstanding, ledger.accounts.values())) and self.random.random() < 0.15:
+            return self.random.choice(
+                (self._withdraw, self._withdraw, self._collect_due, self._close_account)
+            )
+        if any(not each["is_decided"] for each in ledger.corrections.values()):
+            # Meanwhile the money is spent, and the accounts close.
+            if self.random.random() < 0.7:
+                return self.random.choice(
+                    (self._decide, self._decide, self._withdraw, self._close_account)
+                )
+        elif self._settled(ledger) and self.random.random() < 0.25:
+            return self._propose
         round_ids = self._live(ledger)
         if not round_ids:
             return self._between_rounds(ledger)
@@ -364,6 +378,7 @@ class Generator:
                 "increment_minor": choice((1, 1, 25, 5)),
                 "rounding": choice(("half_up", "half_even", "up", "down")),
                 "minimum_minor": choice((0, 0, 1, 100, 5_000)),
+                "collection": choice(("per_round", "deferred")),
             }
         if self._is_poor:
             rules |= {"variant": "commission", "commission": {"minimum_minor": choice((101, 250))}}
@@ -392,11 +407,12 @@ class Generator:
 
     def _withdraw(self, ledger: Ledger) -> dict[str, Any]:
         command = self._account("withdraw")
-        owing = [name for name, account in ledger.accounts.items() if account["due"]]
+        owing = [name for name, account in ledger.accounts.items() if _outstanding(account)]
         if owing and self.random.random() < 0.7:
             command["account_id"] = self.random.choice(owing)
-        held = ledger.accounts.get(command["account_id"], {"available": 7, "due": 0})
-        free = held["available"] - held["due"]
+        unknown = {"available": 7, "marks": {}, "owed": 0}
+        held = ledger.accounts.get(command["account_id"], unknown)
+        free = held["available"] - _outstanding(held)
         amount = self.random.choice(
             (1, held["available"], held["available"] + 1, free, free + 1, held["available"] // 2)
         )
@@ -408,8 +424,23 @@ class Generator:
     def _unfreeze(self, ledger: Ledger) -> dict[str, Any]:
         return self._account("unfreeze_account", reason="found card")
 
+    def _collect_due(self, ledger: Ledger) -> dict[str, Any]:
+        command = self._account("collect_due")
+        owing = [name for name, account in ledger.accounts.items() if _outstanding(account)]
+        if owing and self.random.random() < 0.7:
+            command["account_id"] = self.random.choice(owing)
+        return command
+
     def _close_account(self, ledger: Ledger) -> dict[str, Any]:
-        return self._account("close_account", reason="leaves")
+        command = self._account("close_account", reason="leaves")
+        empty = [
+            name
+            for name, account in ledger.accounts.items()
+            if account["available"] == _outstanding(account) and account["status"] != "closed"
+        ]
+        if empty and self.random.random() < 0.7:
+            command["account_id"] = self.random.choice(empty)
+        return command
 
     # Shoes
 
@@ -524,6 +555,90 @@ class Generator:
     def _void(self, ledger: Ledger) -> dict[str, Any]:
         return self._on_round(ledger, "void_round", reason="misdeal")
 
+    # Corrections
+
+    def _settled(self, ledger: Ledger) -> list[str]:
+        return [
+            round_id
+            for round_id in self._rounds
+            if ledger.rounds.get(round_id, {"state": "void"})["state"] == "settled"
+        ]
+
+    def _actor(self) -> str:
+        return self.random.choice(("pit-3", "manager-1", "manager-2"))
+
+    def _propose(self, ledger: Ledger) -> dict[str, Any]:
+        settled = self._settled(ledger)
+        round_id = self._one(self._rounds if self._chance(0.1) else settled or self._rounds, "r")
+        correction_id = self._new("c")
+        if self._corrections and self._chance(0.05):
+            correction_id = self.random.choice(self._corrections)
+        self._corrections.append(correction_id)
+        command = {**self._fresh("propose_correction"), "actor": self._actor()}
+        command |= {"correction_id": correction_id, "round_id": round_id, "reason": "camera"}
+        found = ledger.rounds.get(round_id)
+        what = self.random.choice(("cards", "cards", "bets", "bets", "both", "void"))
+        if what == "void":
+            return {**command, "void": True}
+        if what in ("cards", "both"):
+            command["cards"] = self._corrected_cards(found)
+        if what in ("bets", "both"):
+            command["bets"] = self._corrected_bets(ledger, found)
+        return command
+
+    def _corrected_cards(self, found: dict[str, Any] | None) -> list[str]:
+        if found is not None and self._chance(0.1):
+            return list(found["dealt"]) if len(found["dealt"]) >= 4 else self._hand([], [])
+        cards = self._hand([], [])
+        if self._chance(0.1):
+            cards = cards[:-1] if len(cards) > 4 else [*cards, self._card()]
+        is_irregular = found is not None and found["is_irregular"]
+        if is_irregular and len(cards) < 6 and self.random.random() < 0.5:
+            cards = [*cards, self._card()]
+        return cards
+
+    def _corrected_bets(self, ledger: Ledger, found: dict[str, Any] | None) -> list[dict[str, Any]]:
+        if found is None:
+            return [self._bet(ledger, {"odds": game.STANDARD_ODDS})]
+        bets = [
+            {
+                "bet_id": bet_id,
+                "account_id": bet["account"],
+                "bet": bet["kind"],
+                "stake_minor": bet["stake"],
+            }
+            for bet_id, bet in found["bets"].items()
+            if not bet["is_cancelled"] or self._chance(0.3)
+        ]
+        for bet in bets:
+            match self.random.randrange(5):
+                case 0:
+                    bet["stake_minor"] = self.random.choice((5, 50, 250, bet["stake_minor"] + 1))
+                case 1:
+                    bet["account_id"] = self._one(self._accounts, "a")
+                case 2:
+                    bet["bet"] = self.random.choice(list(found["rules"]["odds"]))
+        if bets and self.random.random() < 0.3:
+            bets.pop(self.random.randrange(len(bets)))
+        if self.random.random() < 0.3:
+            bets.append(self._bet(ledger, found["rules"]))
+        return bets
+
+    def _decide(self, ledger: Ledger) -> dict[str, Any]:
+        open_ones = [
+            correction_id
+            for correction_id in self._corrections
+            if not ledger.corrections.get(correction_id, {"is_decided": True})["is_decided"]
+        ]
+        known = self._corrections if self._chance(0.1) else open_ones or self._corrections
+        correction_id = self._one(known, "c")
+        name = "reject_correction" if self.random.random() < 0.1 else "approve_correction"
+        command = {**self._fresh(name), "actor": self._actor(), "correction_id": correction_id}
+        proposal = ledger.corrections.get(correction_id)
+        if proposal is not None and proposal["actor"] == command["actor"]:
+            command["actor"] = "somebody" if not self._chance(0.15) else command["actor"]
+        return command
+
     def _deal(self, ledger: Ledger) -> dict[str, Any]:
         command = self._on_round(ledger, "deal")
         found = ledger.rounds.get(command["round_id"])
@@ -578,3 +693,9 @@ class Generator:
             if rank in "TJQK":
                 rank = self.random.choice((rank, "0"))
         return rank + suit
+
+
+def _outstanding(account: dict[str, Any]) -> int:
+    """What an account has due and owes."""
+    owed: int = account["owed"]
+    return due(account) + owed

@@ -974,6 +974,9 @@ class Ledger:
             found["player"], found["banker"], found["forbidden"] = _laid(proposal["cards"], found)
             found["dealt"] = proposal["cards"]
             shoe["out"] += proposal["cards"]
+        hands = found["player"], found["banker"]
+        for bet in held.values():
+            bet["outcome"] = game.settled(bet["kind"], bet["stake"], hands, found["rules"])
         moved = {bet_id: both for bet_id, both in changes.items() if not _stays(*both)}
         for was, _ in moved.values():
             if was is not None:

@@ -125,9 +125,18 @@ def judge(ledger: Ledger, one: Played) -> list[str]:
     is_done = one.answer["ok"] and not one.answer["replayed"]
     if is_done and one.answer["position"] != one.head_after:
         faults.append(f"position is {one.answer['position']}, the head {one.head_after}")
-    if is_done != (one.head_after > one.head_before):
+    stores = is_done and not _has_nothing_to_store(step.command, one.answer)
+    if stores != (one.head_after > one.head_before):
         faults.append(f"{one.head_after - one.head_before} events were stored")
     return faults
+
+
+def _has_nothing_to_store(command: dict[str, Any], answer: Answer) -> bool:
+    """Where nothing is due, or the balance is empty, collecting does nothing."""
+    if command["command"] != "collect_due":
+        return False
+    result = answer["result"]
+    return result["commission_collected_minor"] + result["owed_collected_minor"] == 0
 
 
 def check_books(casino: Casino, ledger: Ledger) -> None:
@@ -140,7 +149,8 @@ def check_books(casino: Casino, ledger: Ledger) -> None:
                 "currency": account.currency,
                 "available": account.available_minor,
                 "in_play": account.in_play_minor,
-                "due": account.commission_due_minor,
+                "marks": dict(account.marks),
+                "owed": account.owed_minor,
                 "status": _status(account),
             } == expected
 
@@ -196,21 +206,28 @@ def _check_folds(casino: Casino, streams: set[str]) -> None:
 
 
 def _check_house(events: list[Any]) -> None:
-    """What the rounds' settlements say of the house is what the accounts' events say."""
+    """What the rounds' latest settlements say of the house is what the accounts' events say."""
+    settled: dict[tuple[str, str], Any] = {}
     by_rounds: Counter[str] = Counter()
     by_accounts: Counter[str] = Counter()
     for event in events:
         match event.TOPIC:
             case "round.bet_settled":
-                by_rounds["commission"] += event.commission_minor
-                by_rounds["won"] += event.win_minor
-                by_rounds["lost"] += event.stake_minor * (event.result == "lost")
+                settled[event.originator_id, event.bet_id] = event
             case "account.commission_charged" | "account.commission_marked":
                 by_accounts["commission"] += event.commission_minor
             case "account.win_paid":
                 by_accounts["won"] += event.win_minor
             case "account.stake_lost":
                 by_accounts["lost"] += event.stake_minor
+            case "account.settlement_reversed":
+                by_accounts["commission"] -= event.refunded_minor + event.unmarked_minor
+                by_accounts["won"] -= event.win_minor
+                by_accounts["lost"] -= event.stake_minor * (event.result == "lost")
+    for event in settled.values():
+        by_rounds["commission"] += event.commission_minor
+        by_rounds["won"] += event.win_minor
+        by_rounds["lost"] += event.stake_minor * (event.result == "lost")
     assert +by_rounds == +by_accounts
 
 
