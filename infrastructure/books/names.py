@@ -36,7 +36,8 @@ def book_name(account: str) -> str:
     if f"{kind}:" == WIN:
         # The last part is what was staked on, which has no colon in it; a table's id may.
         table_id, _, bet = name.rpartition(":")
-        return f"Income:Win:{spelt(table_id)}:{spelt(bet)}"
+        on = "".join(word.capitalize() for word in bet.split("_"))
+        return f"Income:Win:{spelt(table_id)}:{on}"
     return _KINDS[f"{kind}:"] + spelt(name)
 
 

@@ -306,7 +306,7 @@ def _print_trial_balance(
         shown,
     )
     if len(shown) < len(lines):
-        console.print(f"and {len(lines) - len(shown):,} rounds with nothing in play")
+        console.print(f"Rounds with nothing in play: {len(lines) - len(shown):,}")
     for currency, both in sums.items():
         debit, credit = (money(both[f"{side}_minor"], currency) for side in ("debits", "credits"))
         console.print(f"Debits {debit}, credits {credit}")

@@ -1,0 +1,244 @@
+"""The books: what people and programs are told, and what other programs make of the journal."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from domain.money import DECIMALS
+from infrastructure.books.names import book_name
+
+BEAN_CHECK = Path(sys.executable).with_name("bean-check")
+HLEDGER = shutil.which("hledger")
+needs_hledger = pytest.mark.skipif(
+    HLEDGER is None, reason="hledger is not installed: apt-get install hledger"
+)
+
+BANKER_WINS = ["2S", "4D", "KH", "5C"]
+PLAYER_WINS = ["9S", "4D", "KH", "2C"]
+TIE = ["9S", "9H", "KD", "KC"]
+
+
+class Week:
+    """Writes commands of seven days, a few seconds after one another, the last of them now."""
+
+    def __init__(self):
+        self.commands = []
+        self.at = datetime.now(UTC).replace(microsecond=0) - timedelta(days=6, hours=23)
+
+    def add(self, command, **fields):
+        self.at += timedelta(seconds=7)
+        key = f"w{len(self.commands) + 1}"
+        self.commands.append({"command": command, "key": key, "at": self.at.isoformat(), **fields})
+
+    def play(self, round_id, shoe_id, cards, *bets):
+        bets = [
+            {"bet_id": f"b{number}", "account_id": account, "bet": bet, "stake_minor": stake}
+            for number, (account, bet, stake) in enumerate(bets, 1)
+        ]
+        self.add("play_round", round_id=round_id, shoe_id=shoe_id, cards=cards, bets=bets)
+
+    def correct(self, correction_id, round_id, **what):
+        what = {"correction_id": correction_id, "actor": "pit-1", "round_id": round_id, **what}
+        self.add("propose_correction", reason="seen on camera", **what)
+        self.add("approve_correction", correction_id=correction_id, actor="manager-2")
+
+
+TABLES = {
+    "T:1": ("USD", {"commission": {"collection": "deferred"}}),
+    "T.1": ("USD", {}),
+    "yen": ("JPY", {"commission": {"increment_minor": 5, "rounding": "up"}}),
+    "-din_ar": ("KWD", {"commission": {"collection": "deferred", "minimum_minor": 10}}),
+}
+
+
+def a_week():
+    """Four tables of three currencies, ids that differ little, corrections, and closed days."""
+    week = Week()
+    for table_id, (currency, rules) in TABLES.items():
+        week.add("open_table", table_id=table_id, currency=currency, rules=rules)
+        week.add("open_shoe", shoe_id=f"s{table_id}", table_id=table_id, source="physical")
+        for seat in ("p", "P", "p.", "p:"):
+            account_id = f"{seat}{table_id}"
+            week.add("open_account", account_id=account_id, currency=currency)
+            week.add("deposit", account_id=account_id, amount_minor=1_000_00)
+    for day in range(7):
+        for number, table_id in enumerate(TABLES):
+            cards = (BANKER_WINS, PLAYER_WINS, TIE)[(day + number) % 3]
+            bets = (
+                (f"p{table_id}", "banker", 20_00 + day),
+                (f"P{table_id}", "player", 10_01),
+                (f"p.{table_id}", "tie", 50),
+                (f"p:{table_id}", "banker", 3),
+            )
+            week.play(f"r{day}-{table_id}", f"s{table_id}", cards, *bets)
+        if day == 3:
+            spent_and_corrected(week)
+        week.at += timedelta(hours=23, minutes=40)
+    week.at = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=30)
+    week.correct("c-void", "r1-yen", void=True)
+    week.correct("c-cards", "r2-T.1", cards=BANKER_WINS)
+    week.add("collect_due", account_id="p-din_ar")
+    return week.commands
+
+
+def spent_and_corrected(week):
+    """A player takes a win home, and the round is corrected: the win is owed."""
+    week.add("collect_due", account_id="PT.1")
+    week.play("r-spent", "sT:1", BANKER_WINS, ("PT:1", "banker", 400_00))
+    week.add("collect_due", account_id="PT:1")
+    week.add("withdraw", account_id="PT:1", amount_minor=1_300_00)
+    week.correct("c-spent", "r-spent", cards=PLAYER_WINS)
+    week.add("deposit", account_id="PT:1", amount_minor=50_00)
+
+
+@pytest.fixture
+def week(punto):
+    """The week is in the ledger, and its first days are closed."""
+    answers = punto.run(a_week())
+    assert [answer for answer in answers if not answer["ok"]] == []
+    day = (datetime.now(UTC) - timedelta(days=5)).date().isoformat()
+    assert punto("close-day", day, "--actor", "owner").code == 0
+    return answers
+
+
+def accounts(punto):
+    """What the trial balance says, by account and currency."""
+    document = punto("trial-balance", "--json").document
+    assert document["ok"]
+    return {
+        (line["account"], line["currency"]): line["balance_minor"] for line in document["accounts"]
+    }
+
+
+def in_other_books(held):
+    """The same by the names that the exports have, in whole units, without empty accounts."""
+    return {
+        (book_name(account), currency): Decimal(minor).scaleb(-DECIMALS[currency])
+        for (account, currency), minor in held.items()
+        if minor
+    }
+
+
+def test_the_trial_balance_is_zero_in_every_currency(punto, week):
+    document = punto("trial-balance", "--json").document
+    assert document["ok"] is True
+    assert set(document["currencies"]) == {"USD", "JPY", "KWD"}
+    for currency, both in document["currencies"].items():
+        assert both["debits_minor"] == both["credits_minor"] > 0
+        lines = [line for line in document["accounts"] if line["currency"] == currency]
+        assert sum(line["balance_minor"] for line in lines) == 0
+    in_play = [line for line in document["accounts"] if line["account"].startswith("in_play:")]
+    assert len(in_play) == 29
+    assert {line["balance_minor"] for line in in_play} == {0}
+    assert "house" in {line["account"] for line in document["accounts"]}
+
+
+def test_wallets_in_the_trial_balance_are_the_balances(punto, week):
+    held = accounts(punto)
+    for line in punto("accounts", "--json").lines:
+        name, currency = line["account_id"], line["currency"]
+        assert -held[f"player:{name}", currency] == line["available_minor"]
+        assert held.get((f"commission_due:{name}", currency), 0) == line["commission_due_minor"]
+        assert held.get((f"owed:{name}", currency), 0) == line["owed_minor"]
+
+
+def test_hledger_and_beancount_names_of_two_accounts_are_never_one(punto, week):
+    names = {account for account, _ in accounts(punto)}
+    assert len({book_name(name) for name in names}) == len(names)
+
+
+@needs_hledger
+@pytest.mark.parametrize("scope", [[], ["--round", "r-spent"], ["--account", "PT:1"]])
+def test_hledger_accepts_the_journal_and_has_our_balances(punto, week, tmp_path, scope):
+    journal = tmp_path / "week.hledger"
+    journal.write_text(punto("journal", "--format", "hledger", *scope).out)
+    checked = hledger(journal, "check", "--strict")
+    assert (checked.returncode, checked.stderr) == (0, "")
+    listed = hledger(journal, "balance", "--flat", "--no-total", "-O", "csv")
+    theirs = {}
+    for name, amounts in list(csv.reader(io.StringIO(listed.stdout)))[1:]:
+        for amount in amounts.split(", "):
+            number, currency = amount.split(" ")
+            theirs[name, currency] = Decimal(number)
+    if not scope:
+        assert theirs == in_other_books(accounts(punto))
+    assert theirs
+
+
+@needs_hledger
+def test_hledger_refuses_a_journal_that_is_off_by_one_unit(punto, week, tmp_path):
+    text = punto("journal", "--format", "hledger").out
+    journal = tmp_path / "week.hledger"
+    journal.write_text(text.replace("Assets:Cage  1000.00 USD", "Assets:Cage  1000.01 USD", 1))
+    assert hledger(journal, "check", "--strict").returncode != 0
+    journal.write_text(text.replace("= 0.000 KWD", "= 0.001 KWD", 1))
+    assert "assertion" in hledger(journal, "check", "--strict").stderr
+
+
+def hledger(journal, *arguments):
+    command = [str(HLEDGER), "-f", str(journal), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("scope", [[], ["--round", "r-spent"], ["--account", "PT:1"]])
+def test_beancount_accepts_the_journal_and_has_our_balances(punto, week, tmp_path, scope):
+    from beancount.core.data import Transaction
+    from beancount.loader import load_file
+
+    journal = tmp_path / "week.beancount"
+    journal.write_text(punto("journal", "--format", "beancount", *scope).out)
+    checked = subprocess.run([BEAN_CHECK, journal], capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+    found, errors, _ = load_file(str(journal))
+    assert errors == []
+    theirs = defaultdict(Decimal)
+    for entry in found:
+        if isinstance(entry, Transaction):
+            for posting in entry.postings:
+                theirs[posting.account, posting.units.currency] += posting.units.number
+    assert theirs
+    if not scope:
+        held = {key: number for key, number in theirs.items() if number}
+        assert held == in_other_books(accounts(punto))
+
+
+def test_beancount_refuses_a_journal_that_is_off_by_one_unit(punto, week, tmp_path):
+    text = punto("journal", "--format", "beancount").out
+    journal = tmp_path / "week.beancount"
+    for before, after in (
+        ("Assets:Cage  1000.00 USD", "Assets:Cage  1000.01 USD"),
+        ("0.000 ~ 0 KWD", "0.001 ~ 0 KWD"),
+    ):
+        assert before in text
+        journal.write_text(text.replace(before, after, 1))
+        checked = subprocess.run([BEAN_CHECK, journal], capture_output=True, check=False)
+        assert checked.returncode != 0
+
+
+def test_what_the_ledger_calls_an_account_stands_beside_its_name(punto, week):
+    text = punto("journal", "--format", "beancount").out
+    opened = text[text.index("open Liabilities:Players:P-pT-p1-l USD") :]
+    assert opened.splitlines()[1] == '  original: "player:p.T.1"'
+    declared = punto("journal", "--format", "hledger").out
+    assert (
+        "account Assets:CommissionDue:P--din-uar-l  ; type:A, original:commission_due:p-din_ar"
+        in (declared.splitlines())
+    )
+
+
+def test_csv_and_json_have_the_same_postings(punto, week):
+    rows = list(csv.DictReader(io.StringIO(punto("journal", "--format", "csv").out)))
+    document = punto("journal", "--json").out
+    found = json.loads(document)["postings"]
+    assert [row["amount_minor"] for row in rows] == [str(each["amount_minor"]) for each in found]
+    assert {row["book_account"] for row in rows} >= {"Assets:Cage", "Equity:House"}
+    assert punto("journal", "--format", "json").out == document
