@@ -83,11 +83,11 @@ def reconcile_commission(
     ] = None,
     as_json: _AsJson = False,
 ) -> None:
-    """Recompute the commission from the cards and compare it to the cent; exit code 1 on any
-    difference.
+    """Recompute the commission and compare every record of it; exit code 1 on any difference.
 
-    It is set against the accounts' events, the ledger's postings and a statement,
-    by table, shoe, account and gaming day.
+    It is recomputed from the cards, and compared to the minor unit with the
+    accounts' events, the ledger's postings and a statement, by table, shoe,
+    account and gaming day.
 
     Example: punto reconcile commission --day 2026-01-31
     """

@@ -92,10 +92,6 @@ class LogReader:
             for row in self._stream_rows(stream_id)
         ]
 
-    def entries(self, stream_id: str) -> list[Entry]:
-        """All events of one stream, broken ones in their place."""
-        return [self._read(row) for row in self._stream_rows(stream_id)]
-
     def _stream_rows(self, stream_id: str) -> list[Notification]:
         rows = self._cursor.execute(_STREAM, (stream_id,), binary=True).fetchall()
         return [_notification(row) for row in rows]

@@ -154,11 +154,11 @@ class RecomputedRound:
         }
 
     def _banker_wins(self) -> bool:
-        hands = _counted(self._player, self._banker)
+        hands = counted_cards(self._player, self._banker)
         return hands is not None and sum(hands[1]) % 10 > sum(hands[0]) % 10
 
 
-def _counted(
+def counted_cards(
     player: Sequence[int], banker: Sequence[int]
 ) -> tuple[Sequence[int], Sequence[int]] | None:
     """The cards that count, without a third one that is forbidden; None where one is missing."""
