@@ -194,7 +194,8 @@ def balance_at(connection: Connection[Any], account_id: str, at: datetime) -> Ba
 
     A correction holds from the end of its round on, so it moves every answer
     about a time since then. What it took and was already spent shows as owed
-    from the moment at which it was missing.
+    from the moment at which it was missing. Commission that it refunded counts
+    as available from the end of the round on, and stays due until it was paid.
     """
     with reading(connection, Balance) as cursor:
         parameters = {"account_id": account_id, "at": at, "position": position(connection)}

@@ -102,6 +102,15 @@ def play(*bets: Fields, cards: Iterable[str] = (), round_id: str = "r") -> Field
     return {**command, "cards": list(cards)} if cards else command
 
 
+def propose(correction_id: str = "c", round_id: str = "r", **what_holds: Any) -> Fields:
+    proposal = {"command": "propose_correction", "actor": "pit", "reason": "camera"}
+    return {**proposal, "correction_id": correction_id, "round_id": round_id, **what_holds}
+
+
+def decide(command: str, actor: str = "manager", correction_id: str = "c") -> Fields:
+    return {"command": command, "actor": actor, "correction_id": correction_id}
+
+
 def at(command: Fields, distance: timedelta) -> Fields:
     return {**command, "at": (START + distance).isoformat()}
 
@@ -683,7 +692,163 @@ ENDED = [
     Case("closing a void round's bets", [*VOID, on_round("close_betting")], "round_void"),
 ]
 
-CASES = [*UNREADABLE, *UNKNOWN, *TAKEN, *TIMES, *MONEY, *BETS, *CARDS, *ENDED]
+PROPOSED = [*SETTLED, propose(cards=BOTH_STAND)]
+APPROVED = [*PROPOSED, decide("approve_correction")]
+REJECTED = [*PROPOSED, decide("reject_correction")]
+MADE_VOID = [*SETTLED, propose(void=True), decide("approve_correction")]
+SHUFFLED_AND_SETTLED = [*SEATED, shuffled_shoe(), play(bet())]
+CORRECTIONS = [
+    Case("nothing to hold", [*SETTLED, propose()], "invalid_command"),
+    Case("void and cards", [*SETTLED, propose(void=True, cards=BOTH_STAND)], "invalid_command"),
+    Case("void and bets", [*SETTLED, propose(void=True, bets=[])], "invalid_command"),
+    Case("a void that is none", [*SETTLED, propose(void=False)], "invalid_command", "void"),
+    Case("three cards", [*SETTLED, propose(cards=["AS"] * 3)], "invalid_command", "cards"),
+    Case(
+        "a correction by nobody",
+        [*SETTLED, {k: v for k, v in propose(void=True).items() if k != "actor"}],
+        "invalid_command",
+        "actor",
+    ),
+    Case(
+        "an approval by nobody",
+        [*PROPOSED, {"command": "approve_correction", "correction_id": "c"}],
+        "invalid_command",
+        "actor",
+    ),
+    Case(
+        "other cards of a shuffled shoe",
+        [*SHUFFLED_AND_SETTLED, propose(cards=BOTH_STAND)],
+        "invalid_command",
+        "cards",
+    ),
+    Case("correcting no round", [propose(void=True)], "unknown_round", "round_id"),
+    Case("correcting an open round", [*DEALT, propose(void=True)], "round_open", "round_id"),
+    Case("correcting a void round", [*VOID, propose(void=True)], "round_void", "round_id"),
+    Case(
+        "correcting what a correction made void",
+        [*MADE_VOID, propose("c2", cards=BOTH_STAND)],
+        "round_void",
+        "round_id",
+    ),
+    Case(
+        "a correction that is there",
+        [*PROPOSED, propose(void=True)],
+        "already_exists",
+        "correction_id",
+    ),
+    Case("approving nothing", [decide("approve_correction")], "unknown_correction"),
+    Case("rejecting nothing", [decide("reject_correction")], "unknown_correction"),
+    Case("approving one's own", [*PROPOSED, decide("approve_correction", "pit")], "same_actor"),
+    Case("rejecting one's own", [*PROPOSED, decide("reject_correction", "pit")], "same_actor"),
+    Case("approving twice", [*APPROVED, decide("approve_correction")], "already_decided"),
+    Case(
+        "rejecting what was approved", [*APPROVED, decide("reject_correction")], "already_decided"
+    ),
+    Case(
+        "approving what was rejected", [*REJECTED, decide("approve_correction")], "already_decided"
+    ),
+    Case(
+        "approving what another correction made void",
+        [
+            *PROPOSED,
+            propose("c2", void=True),
+            decide("approve_correction", correction_id="c2"),
+            decide("approve_correction"),
+        ],
+        "round_void",
+        "round_id",
+    ),
+    Case(
+        "a correction with a card too few",
+        [*SETTLED, propose(cards=PLAYER_NEEDS_A_THIRD)],
+        "deal_incomplete",
+        "cards",
+    ),
+    Case(
+        "a correction with a card too many",
+        [*SETTLED, propose(cards=[*BOTH_STAND, "AS"])],
+        "third_card_not_allowed",
+        "cards",
+    ),
+    Case(
+        "a correction with a ninth seven of spades",
+        [
+            *SETTLED,
+            *(play(cards=("7S", "6H", "TS", "TD"), round_id=f"r{number}") for number in range(8)),
+            propose(cards=("7S", "7H", "KC", "KD")),
+        ],
+        "card_not_in_shoe",
+        "cards",
+    ),
+    Case(
+        "a corrected bet above the limit",
+        [*SETTLED, propose(bets=[bet(stake_minor=10**10)])],
+        "limit_above",
+        "stake_minor",
+    ),
+    Case(
+        "corrected bets on both hands",
+        [*SETTLED, propose(bets=[bet(), bet("banker", bet_id="b2")])],
+        "opposite_bets",
+        "bet",
+    ),
+    Case("one bet corrected twice", [*SETTLED, propose(bets=[bet(), bet()])], "already_exists"),
+    Case(
+        "a corrected bet of nobody",
+        [*SETTLED, propose(bets=[bet(account_id="z")])],
+        "unknown_account",
+    ),
+    Case(
+        "a corrected bet in another currency",
+        [*SETTLED, opened_account("y", "JPY"), propose(bets=[bet(account_id="y")])],
+        "currency_mismatch",
+        "account_id",
+    ),
+    Case(
+        "a bet that was cancelled comes back by a correction",
+        [
+            *STAKED,
+            cancel(),
+            on_round("close_betting"),
+            deal(*BANKER_WINS),
+            on_round("settle_round"),
+            propose(bets=[bet()]),
+        ],
+        "bet_cancelled",
+        "bet_id",
+    ),
+    Case(
+        "a corrected bet that is not offered",
+        [*SETTLED, propose(bets=[bet("big")])],
+        "bet_not_offered",
+    ),
+    Case(
+        "corrected cards that leave a bet open",
+        [
+            *SHOD,
+            play(bet("player_pair"), cards=BANKER_WINS),
+            propose(cards=["0?", "6H", "KC", "2D"]),
+        ],
+        "undecidable_bet",
+        "cards",
+    ),
+    Case(
+        "a withdrawal of what a correction took",
+        [
+            *SHOD,
+            play(bet("banker"), cards=BANKER_WINS),
+            withdraw(10_095),
+            propose(cards=["7S", "2H", "KC", "KD", "3D"]),
+            decide("approve_correction"),
+            deposit(195),
+            withdraw(1),
+        ],
+        "commission_outstanding",
+        "amount_minor",
+    ),
+]
+
+CASES = [*UNREADABLE, *UNKNOWN, *TAKEN, *TIMES, *MONEY, *BETS, *CARDS, *ENDED, *CORRECTIONS]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -709,6 +874,7 @@ def test_every_code_that_commands_can_meet_is_provoked_above() -> None:
     assert provoked == {
         "account_closed",
         "account_frozen",
+        "already_decided",
         "already_exists",
         "balance_not_zero",
         "bet_cancelled",
@@ -730,6 +896,7 @@ def test_every_code_that_commands_can_meet_is_provoked_above() -> None:
         "round_open",
         "round_settled",
         "round_void",
+        "same_actor",
         "shoe_closed",
         "shoe_exhausted",
         "shoe_open",
@@ -737,6 +904,7 @@ def test_every_code_that_commands_can_meet_is_provoked_above() -> None:
         "time_out_of_bounds",
         "undecidable_bet",
         "unknown_account",
+        "unknown_correction",
         "unknown_round",
         "unknown_shoe",
         "unknown_table",

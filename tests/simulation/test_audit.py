@@ -1,0 +1,73 @@
+"""Whatever commands a ledger has seen, corrections included, its audit has nothing to find.
+
+Only an irregular deal is found, which is what it is recorded for.
+"""
+
+import pytest
+
+from domain.event import Recorded
+from domain.round import RoundOpened
+from infrastructure.audit.audit import Auditor, Scope
+from infrastructure.audit.findings import Code
+from infrastructure.audit.replay import replay
+from tests.simulation.model import Ledger
+from tests.simulation.playing import (
+    check_books,
+    check_events,
+    in_memory,
+    notifications,
+    play,
+    sequence,
+)
+
+COMMANDS_A_SEQUENCE = 150
+_IRREGULAR = {Code.PLAYER_THIRD_CARD_UNEXPECTED, Code.BANKER_THIRD_CARD_UNEXPECTED}
+
+
+@pytest.mark.parametrize("seed", range(9_000, 9_030))
+def test_nothing_is_found_in_a_long_sequence_of_commands(seed: int) -> None:
+    casino, ledger = in_memory(), Ledger()
+    played = play(casino, ledger, sequence(seed), COMMANDS_A_SEQUENCE)
+    check_books(casino, ledger)
+    check_events(casino, played)
+    stored = [
+        Recorded(each.id, casino.mapper.to_domain_event(each)) for each in notifications(casino)
+    ]
+
+    assert _found(stored) <= _IRREGULAR
+    for shoe_id in ledger.shoes:
+        assert _found(stored, Scope(shoe=shoe_id)) <= _IRREGULAR
+    for round_id in ledger.rounds:
+        assert _found(stored, Scope(round=round_id)) <= _IRREGULAR
+        replayed = replay(_stream(stored, f"round:{round_id}"))
+        assert replayed is not None
+        assert {finding["code"] for finding in replayed["findings"]} <= _IRREGULAR
+
+
+def _found(stored: list[Recorded], scope: Scope | None = None) -> set[Code]:
+    auditor = Auditor(
+        lambda round_id: _naming(stored, round_id),
+        lambda stream: [each for each in stored if each.event.originator_id == stream],
+        scope=scope,
+    )
+    for each in stored:
+        auditor.see(each)
+    return set(auditor.finish().findings)
+
+
+def _naming(stored: list[Recorded], round_id: str) -> list[Recorded]:
+    streams = {f"round:{round_id}"}
+    streams |= {
+        f"shoe:{event.shoe_id}"
+        for event in _stream(stored, f"round:{round_id}")
+        if isinstance(event, RoundOpened)
+    }
+    return [
+        each
+        for each in stored
+        if each.event.originator_id in streams or getattr(each.event, "round_id", "") == round_id
+    ]
+
+
+def _stream(stored: list[Recorded], stream: str) -> list:
+    return [each.event for each in stored if each.event.originator_id == stream]
