@@ -3,7 +3,7 @@
 Only bets whose account, kind, stake or settlement changes are touched.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from domain.account import Account, AccountEvent, CommissionMarked
@@ -54,11 +54,7 @@ def resettle(
     for change in before.changes(after):
         if change.becomes is not None:
             books.resolve(change.becomes, change.becomes.settlement)
-    marked = frozenset(
-        event.originator_id.removeprefix("account:")
-        for event in books.events
-        if isinstance(event, CommissionMarked)
-    )
+    marked = frozenset(books.marked)
     for account_id, account in accounts.items():
         is_due = shoe_is_closed and account_id in marked
         books.collect(account_id, owed_before_minor=account.owed_minor, is_due=is_due)
@@ -70,24 +66,25 @@ class _Books:
 
     def __init__(self, round_: Round, accounts: Mapping[str, Account], stamp: Stamp) -> None:
         self.events: list[AccountEvent] = []
+        self.marked: set[str] = set()
         self._round = round_
         self._accounts = dict(accounts)
         self._stamp = stamp
 
     def reopen(self, account_id: str, correction_id: str) -> None:
-        self._record(*self._accounts[account_id].reopen(correction_id, stamp=self._stamp))
+        account = self._accounts[account_id]
+        self._record(account_id, account.reopen(correction_id, stamp=self._stamp))
 
     def reverse(self, bet: Bet, correction_id: str) -> None:
-        self._record(
-            self._accounts[bet.account_id].reverse_settlement(
-                bet.settlement,
-                stake_minor=bet.stake_minor,
-                round_id=self._round.name,
-                bet_id=bet.id,
-                correction_id=correction_id,
-                stamp=self._stamp,
-            )
+        undone = self._accounts[bet.account_id].reverse_settlement(
+            bet.settlement,
+            stake_minor=bet.stake_minor,
+            round_id=self._round.name,
+            bet_id=bet.id,
+            correction_id=correction_id,
+            stamp=self._stamp,
         )
+        self._record(bet.account_id, (undone,))
 
     def give_back(self, change: BetChange) -> None:
         if change.was is not None:
@@ -96,35 +93,33 @@ class _Books:
     def stake(self, change: BetChange) -> None:
         bet = change.becomes
         if bet is not None:
-            self._record(
-                self._accounts[bet.account_id].place_corrected_stake(
-                    bet.stake_minor, round_id=self._round.name, bet_id=bet.id, stamp=self._stamp
-                )
+            placed = self._accounts[bet.account_id].place_corrected_stake(
+                bet.stake_minor, round_id=self._round.name, bet_id=bet.id, stamp=self._stamp
             )
+            self._record(bet.account_id, (placed,))
 
     def resolve(self, bet: Bet, settlement: Settlement) -> None:
-        self._record(
-            *self._accounts[bet.account_id].resolve_stake(
-                settlement,
-                round_id=self._round.name,
-                bet_id=bet.id,
-                collection=self._round.rules.commission.collection,
-                stamp=self._stamp,
-            )
+        resolved = self._accounts[bet.account_id].resolve_stake(
+            settlement,
+            round_id=self._round.name,
+            bet_id=bet.id,
+            collection=self._round.rules.commission.collection,
+            stamp=self._stamp,
         )
+        self._record(bet.account_id, resolved)
+        if any(isinstance(event, CommissionMarked) for event in resolved):
+            self.marked.add(bet.account_id)
 
     def collect(self, account_id: str, *, owed_before_minor: int, is_due: bool) -> None:
         account = self._accounts[account_id]
-        self._record(
-            *account.collect(
-                commission_minor=account.commission_due_minor if is_due else 0,
-                owed_minor=account.owed_minor - owed_before_minor,
-                stamp=self._stamp,
-            )
+        collected = account.collect(
+            commission_minor=account.commission_due_minor if is_due else 0,
+            owed_minor=account.owed_minor - owed_before_minor,
+            stamp=self._stamp,
         )
+        self._record(account_id, collected)
 
-    def _record(self, *events: AccountEvent) -> None:
+    def _record(self, account_id: str, events: Sequence[AccountEvent]) -> None:
         for event in events:
-            account_id = event.originator_id.removeprefix("account:")
             self._accounts[account_id] = self._accounts[account_id].apply(event)
             self.events.append(event)

@@ -10,11 +10,14 @@ from domain.account import (
     AccountClosed,
     AccountFrozen,
     AccountOpened,
+    AccountReopened,
     AccountUnfrozen,
     CommissionCharged,
     CommissionMarked,
+    DueCollected,
     FundsDeposited,
     FundsWithdrawn,
+    SettlementReversed,
     StakeLost,
     StakePlaced,
     StakeReturned,
@@ -22,6 +25,7 @@ from domain.account import (
 )
 from domain.bets import LOST, PUSH, RETURNED, Result, Settlement
 from domain.errors import Refused
+from domain.event import replace
 from domain.money import Collection
 
 BET = {"round_id": "r1", "bet_id": "b1"}
@@ -61,8 +65,10 @@ def charged(commission_minor):
     return partial(CommissionCharged, **BET, commission_minor=commission_minor)
 
 
-def marked(commission_minor):
-    return partial(CommissionMarked, **BET, commission_minor=commission_minor)
+def marked(commission_minor, bet_id="b1"):
+    return partial(
+        CommissionMarked, round_id="r1", bet_id=bet_id, commission_minor=commission_minor
+    )
 
 
 def won(win_minor, commission_minor=0):
@@ -305,3 +311,153 @@ def test_an_account_with_a_balance_in_play_or_due_does_not_close(account, facts,
 
 def test_a_frozen_account_may_be_closed(account):
     account.given(OPENED, FROZEN).when(Account.close, "asked for").then(CLOSED)
+
+
+def collected(commission_minor, owed_minor=0):
+    return partial(DueCollected, commission_minor=commission_minor, owed_minor=owed_minor)
+
+
+def reversed_(
+    result, stake_minor, *, win_minor=0, refunded_minor=0, unmarked_minor=0, owed_minor=0
+):
+    return partial(
+        SettlementReversed,
+        **BET,
+        correction_id="c1",
+        result=result,
+        stake_minor=stake_minor,
+        win_minor=win_minor,
+        refunded_minor=refunded_minor,
+        unmarked_minor=unmarked_minor,
+        owed_minor=owed_minor,
+    )
+
+
+OWING = (OPENED, deposited(100), partial(StakePlaced, **BET, stake_minor=150, owed_minor=50))
+"""Nothing available, 50 owed, and 150 in play."""
+
+
+def test_what_is_due_is_collected_from_the_balance(account):
+    account.given(OPENED, deposited(100), marked(30)).when(Account.collect_due).then(collected(30))
+    assert (account.state.available_minor, account.state.commission_due_minor) == (70, 0)
+
+
+def test_what_the_balance_does_not_cover_stays_due(account):
+    account.given(OPENED, deposited(20), marked(30)).when(Account.collect_due).then(collected(20))
+    assert (account.state.available_minor, account.state.commission_due_minor) == (0, 10)
+
+
+def test_commission_is_collected_before_what_is_owed(account):
+    account.given(*OWING, marked(30), deposited(40)).when(Account.collect_due).then(
+        collected(30, 10)
+    )
+    assert account.state.owed_minor == 40
+
+
+def test_the_oldest_mark_is_paid_first(account):
+    account.given(OPENED, marked(30, "b1"), marked(20, "b2"), deposited(40))
+    account.when(Account.collect_due).then(collected(40))
+    assert account.state.marks == {("r1", "b2"): 10}
+
+
+@pytest.mark.parametrize("facts", [(OPENED,), (OPENED, deposited(1)), (OPENED, marked(1))])
+def test_where_nothing_is_due_or_nothing_there_nothing_is_recorded(account, facts):
+    account.given(*facts).when(Account.collect_due).then()
+
+
+def test_a_frozen_account_pays_what_is_due(account):
+    account.given(OPENED, deposited(100), marked(30), FROZEN)
+    account.when(Account.collect_due).then(collected(30))
+
+
+def test_what_is_owed_cannot_be_withdrawn(account):
+    account.given(*OWING, deposited(60))
+    account.when(Account.withdraw, 11).then_refused("commission_outstanding", field="amount_minor")
+    account.when(Account.withdraw, 10).then(withdrawn(10))
+
+
+def test_an_account_pays_what_is_due_and_closes(account):
+    account.given(OPENED, deposited(30), marked(30))
+    account.when(Account.close, "asked for").then(collected(30), CLOSED)
+
+
+def test_an_account_that_cannot_pay_what_is_due_does_not_close(account):
+    account.given(OPENED, deposited(29), marked(30))
+    account.when(Account.close, "asked for").then_refused("commission_outstanding")
+
+
+def test_an_account_with_more_than_is_due_does_not_close(account):
+    account.given(OPENED, deposited(31), marked(30))
+    account.when(Account.close, "asked for").then_refused("balance_not_zero")
+
+
+WON = Settlement(Result.WON, win_minor=100, commission_minor=5)
+REVERSAL = {**BET, "stake_minor": 100, "correction_id": "c1"}
+
+
+def test_a_reversal_takes_the_win_and_the_stake_and_gives_the_commission_back(account):
+    account.given(OPENED, deposited(195)).when(Account.reverse_settlement, WON, **REVERSAL).then(
+        reversed_(Result.WON, 100, win_minor=100, refunded_minor=5)
+    )
+    assert (account.state.available_minor, account.state.in_play_minor) == (0, 100)
+
+
+def test_what_was_spent_meanwhile_is_owed(account):
+    account.given(OPENED, deposited(45)).when(Account.reverse_settlement, WON, **REVERSAL).then(
+        reversed_(Result.WON, 100, win_minor=100, refunded_minor=5, owed_minor=150)
+    )
+    assert (account.state.available_minor, account.state.owed_minor) == (0, 150)
+
+
+def test_commission_that_is_still_due_is_unmarked_and_the_rest_refunded(account):
+    account.given(OPENED, deposited(202), marked(5), collected(2))
+    account.when(Account.reverse_settlement, WON, **REVERSAL).then(
+        reversed_(Result.WON, 100, win_minor=100, refunded_minor=2, unmarked_minor=3)
+    )
+    assert account.state.commission_due_minor == 0
+
+
+def test_the_commission_due_of_other_bets_is_left_alone(account):
+    account.given(OPENED, deposited(195), marked(7, "b2"))
+    account.when(Account.reverse_settlement, WON, **REVERSAL).then(
+        reversed_(Result.WON, 100, win_minor=100, refunded_minor=5)
+    )
+    assert account.state.marks == {("r1", "b2"): 7}
+
+
+def test_the_reversal_of_a_loss_moves_nothing_but_the_stake(account):
+    account.given(OPENED, deposited(10)).when(Account.reverse_settlement, LOST, **REVERSAL).then(
+        reversed_(Result.LOST, 100)
+    )
+    assert (account.state.available_minor, account.state.in_play_minor) == (10, 100)
+
+
+def test_the_reversal_of_a_push_takes_the_stake_back(account):
+    account.given(OPENED, deposited(40)).when(Account.reverse_settlement, PUSH, **REVERSAL).then(
+        reversed_(Result.PUSH, 100, owed_minor=60)
+    )
+
+
+def test_a_freeze_never_stops_a_correction(account):
+    account.given(OPENED, deposited(195), FROZEN)
+    account.when(Account.reverse_settlement, WON, **REVERSAL).then(
+        reversed_(Result.WON, 100, win_minor=100, refunded_minor=5)
+    )
+    account.state = replace(account.state, stakes={})
+    account.when(Account.place_corrected_stake, 10, **BET).then(
+        partial(StakePlaced, **BET, stake_minor=10, owed_minor=10)
+    )
+
+
+def test_a_corrected_stake_that_is_covered_owes_nothing(account):
+    account.given(OPENED, deposited(10)).when(Account.place_corrected_stake, 10, **BET).then(
+        staked(10)
+    )
+
+
+def test_a_correction_reopens_a_closed_account_and_freezes_it(account):
+    reopened = partial(AccountReopened, correction_id="c1")
+    account.given(OPENED, CLOSED).when(Account.reopen, "c1").then(reopened)
+    account.when(Account.place_stake, 1, **BET).then_refused("account_frozen", field="account_id")
+    account.when(Account.deposit, 1).then(deposited(1))
+    account.when(Account.reopen, "c1").then()

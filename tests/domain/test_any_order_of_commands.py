@@ -13,8 +13,10 @@ from domain.account import (
     Account,
     CommissionCharged,
     CommissionMarked,
+    DueCollected,
     FundsDeposited,
     FundsWithdrawn,
+    SettlementReversed,
     StakeLost,
     StakePlaced,
     StakeReturned,
@@ -22,11 +24,14 @@ from domain.account import (
 )
 from domain.bets import RETURNED, BetKind, Result, Settlement, Variant
 from domain.cards import DECK, parse_card
+from domain.correction import CorrectedBet
 from domain.errors import Refused
 from domain.event import DomainEvent, Stamp
 from domain.money import Collection, CommissionPolicy
+from domain.resettlement import resettle
 from domain.round import BetSettled, Round, RoundState
 from domain.rules import Rules
+from domain.tableau import Hand, next_hand
 
 STAMP = Stamp(at=datetime(2026, 1, 2, 12, 0, tzinfo=UTC), actor="dealer-7", key="key-1")
 ACCOUNTS = ("account:a1", "account:a2")
@@ -185,6 +190,57 @@ def void(round_id: str) -> Command:
     return command
 
 
+def correct(
+    round_id: str, cards: list[Any] | None, bets: tuple[CorrectedBet, ...] | None, kind: str
+) -> Command:
+    """Proposes and approves other cards, other bets, both, or a void."""
+
+    def command(ledger: Ledger) -> None:
+        before = ledger.streams[round_id]
+        correction_id = f"c{before.version}"
+        ledger.record(
+            before.propose_correction(
+                correction_id,
+                cards=_deal_of(cards) if kind in ("cards", "both") else None,
+                bets=bets if kind in ("bets", "both") else None,
+                is_void=kind == "void",
+                reason="camera",
+                stamp=Stamp(STAMP.at, "pit", "key-2"),
+            )
+        )
+        decided = ledger.streams[round_id].approve_correction(correction_id, stamp=STAMP)
+        after = ledger.streams[round_id]
+        for event in decided:
+            after = after.apply(event)
+        named = {"correction_id": correction_id, "shoe_is_closed": False, "stamp": STAMP}
+        held = {stream_id: ledger.streams[stream_id] for stream_id in ACCOUNTS}
+        touched = {
+            bet.account_id
+            for change in before.changes(after)
+            for bet in (change.was, change.becomes)
+            if bet is not None
+        }
+        held = {stream_id: account for stream_id, account in held.items() if stream_id in touched}
+        resettled = resettle(before, after, held, **named)
+        ledger.record(*resettled.reversed, *decided, *resettled.settled)
+
+    return command
+
+
+def _deal_of(cards: list[Any]) -> tuple[Any, ...]:
+    """As many of the cards as the tableau asks for."""
+    player: list[int] = []
+    banker: list[int] = []
+    taken = []
+    for card in cards:
+        hand = next_hand(player, banker)
+        if hand is None:
+            break
+        (player if hand is Hand.PLAYER else banker).append(card.points)
+        taken.append(card)
+    return tuple(taken)
+
+
 ODDS = {
     BetKind.PLAYER: (1, 1),
     BetKind.BANKER: (1, 1),
@@ -227,6 +283,17 @@ commands = st.one_of(
     st.builds(play_out, rounds, st.lists(cards, min_size=6, max_size=6)),
     st.builds(play_out, rounds, st.lists(cards, min_size=6, max_size=6)),
     st.builds(void, rounds),
+    st.builds(
+        correct,
+        rounds,
+        st.lists(cards, min_size=6, max_size=6),
+        st.lists(
+            st.builds(CorrectedBet, bets, accounts, st.sampled_from(list(ODDS)), amounts),
+            max_size=4,
+            unique_by=lambda bet: bet.bet_id,
+        ).map(tuple),
+        st.sampled_from(["cards", "cards", "bets", "bets", "both", "void"]),
+    ),
 )
 openings = st.tuples(
     *[st.builds(on_account("deposit"), st.just(id_), st.integers(1, 1000)) for id_ in ACCOUNTS],
@@ -270,14 +337,14 @@ def test_no_balance_ever_goes_below_zero(rules, sequence):
 
 @any_order
 @given(table_rules, sequences)
-def test_every_stake_is_resolved_once_when_its_round_is_finished_or_its_bet_cancelled(
+def test_every_stake_in_play_is_resolved_once_when_its_round_is_finished_or_its_bet_cancelled(
     rules, sequence
 ):
     ledger = play(rules, sequence)
     for stream_id in ACCOUNTS:
         placed = Counter(
             (event.round_id, event.bet_id, event.stake_minor)
-            for event in ledger.of(stream_id, StakePlaced)
+            for event in ledger.of(stream_id, StakePlaced, SettlementReversed)
         )
         resolved = Counter(
             (event.round_id, event.bet_id, event.stake_minor)
@@ -289,7 +356,6 @@ def test_every_stake_is_resolved_once_when_its_round_is_finished_or_its_bet_canc
             for bet in ledger.streams[round_id].open_bets
             if bet.account_id == stream_id and not ledger.streams[round_id].is_finished
         )
-        assert max(placed.values(), default=1) == 1
         assert placed == resolved + open_ones
 
 
@@ -321,6 +387,12 @@ def test_a_balance_is_the_sum_of_what_the_events_moved(rules, sequence):
             + sum(event.win_minor for event in ledger.of(stream_id, WinPaid))
             - sum(event.stake_minor for event in ledger.of(stream_id, StakeLost))
             - sum(event.commission_minor for event in ledger.of(stream_id, CommissionCharged))
+            + sum(event.owed_minor or 0 for event in ledger.of(stream_id, StakePlaced))
+            - sum(e.commission_minor + e.owed_minor for e in ledger.of(stream_id, DueCollected))
+            + sum(
+                event.stake_minor + event.refunded_minor + event.owed_minor - event.taken_minor
+                for event in ledger.of(stream_id, SettlementReversed)
+            )
         )
         assert ledger.streams[stream_id].balance_minor == balance_minor
 
@@ -329,13 +401,22 @@ def test_a_balance_is_the_sum_of_what_the_events_moved(rules, sequence):
 @given(table_rules, sequences)
 def test_the_commission_of_a_round_is_charged_or_marked_in_full(rules, sequence):
     ledger = play(rules, sequence)
-    demanded = sum(event.commission_minor for event in ledger.history if type(event) is BetSettled)
+    demanded = {
+        (event.originator_id, event.bet_id): event.commission_minor
+        for event in ledger.history
+        if type(event) is BetSettled
+    }
     taken = sum(
         event.commission_minor
         for stream_id in ACCOUNTS
         for event in ledger.of(stream_id, CommissionCharged, CommissionMarked)
     )
-    assert taken == demanded
+    given_back = sum(
+        event.refunded_minor + event.unmarked_minor
+        for stream_id in ACCOUNTS
+        for event in ledger.of(stream_id, SettlementReversed)
+    )
+    assert taken - given_back == sum(demanded.values())
     if rules.commission.collection is Collection.DEFERRED:
         assert not [event for event in ledger.history if isinstance(event, CommissionCharged)]
 
@@ -370,4 +451,37 @@ def test_a_settled_round_has_settled_every_bet_that_was_not_cancelled(rules, seq
         if state.state is RoundState.SETTLED:
             for bet in state.bets.values():
                 is_returned = bet.settlement.result is Result.RETURNED
-                assert is_returned == (bet.id in state.cancelled)
+                was_corrected = bool(state.corrections)
+                assert is_returned == (bet.id in state.cancelled) or was_corrected
+
+
+@any_order
+@given(table_rules, sequences)
+def test_money_comes_from_outside_the_house_and_the_players_debt_and_from_nowhere_else(
+    rules, sequence
+):
+    ledger = play(rules, sequence)
+    held = sum(
+        account.balance_minor - account.commission_due_minor - account.owed_minor
+        for account in (ledger.streams[stream_id] for stream_id in ACCOUNTS)
+    )
+    settled = {
+        (event.originator_id, event.bet_id): event
+        for event in ledger.history
+        if isinstance(event, BetSettled)
+    }
+    house = sum(
+        (event.stake_minor if event.result is Result.LOST else -event.win_minor)
+        + event.commission_minor
+        for event in settled.values()
+    )
+    outside = sum(
+        event.amount_minor
+        for stream_id in ACCOUNTS
+        for event in ledger.of(stream_id, FundsDeposited)
+    ) - sum(
+        event.amount_minor
+        for stream_id in ACCOUNTS
+        for event in ledger.of(stream_id, FundsWithdrawn)
+    )
+    assert held + house == outside

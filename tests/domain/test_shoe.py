@@ -10,6 +10,7 @@ from domain.shoe import (
     CardsBurned,
     CardsDrawn,
     CutCardReached,
+    DrawCorrected,
     RoundStarted,
     Shoe,
     ShoeClosed,
@@ -281,3 +282,90 @@ def test_a_whole_shuffled_shoe_can_be_dealt_without_a_card_in_excess(shoe):
         shoe.given(partial(CardsDrawn, round_id=f"r{number}", cards=six))
     shoe.when(Shoe.start_round, **start(number + 1)).then(started(number + 1))
     assert 6 <= shoe.state.cards_left <= 16
+
+
+FIRST_ROUND = (
+    physical(),
+    started(1),
+    partial(CardsDrawn, round_id="r1", cards=cards("2S 9H TS KD")),
+)
+
+
+def corrected(instead_of, text, marked=None):
+    return partial(
+        DrawCorrected,
+        round_id="r1",
+        correction_id="c1",
+        instead_of=cards(instead_of),
+        cards=cards(text),
+        marked=marked,
+    )
+
+
+def correcting(instead_of, text, **named):
+    return {
+        "correction_id": "c1",
+        "instead_of": cards(instead_of),
+        "cards": cards(text),
+        **named,
+    }
+
+
+def test_corrected_cards_take_the_place_of_those_that_were_drawn(shoe):
+    shoe.given(*FIRST_ROUND)
+    shoe.when(
+        Shoe.correct_draw, "r1", **correcting("2S 9H TS KD", "2S 9H TS 2D 4C"), on_table=()
+    ).then(corrected("2S 9H TS KD", "2S 9H TS 2D 4C"))
+    assert sorted(map(str, shoe.state.drawn)) == ["2D", "2S", "4C", "9H", "TS"]
+    assert shoe.state.cards_left == 416 - 5
+
+
+def test_a_closed_shoe_is_corrected_too(shoe):
+    shoe.given(*FIRST_ROUND, CLOSED)
+    shoe.when(Shoe.correct_draw, "r1", **correcting("2S 9H TS KD", "2S 9H TS KC")).then(
+        corrected("2S 9H TS KD", "2S 9H TS KC")
+    )
+
+
+def test_a_correction_that_leaves_the_cards_records_nothing(shoe):
+    shoe.given(*FIRST_ROUND)
+    shoe.when(Shoe.correct_draw, "r1", **correcting("2S 9H TS KD", "2S 9H TS KD")).then()
+
+
+def test_a_shoe_knows_whose_commission_its_rounds_and_their_corrections_marked(shoe):
+    drawn = partial(CardsDrawn, round_id="r1", cards=cards("2S 9H TS KD"), marked=("ann", "bob"))
+    shoe.given(physical(), started(1)).when(
+        Shoe.end_round, cards("2S 9H TS KD"), marked=["bob", "ann", "bob"]
+    ).then(drawn)
+    told = correcting("2S 9H TS KD", "2S 9H TS KD", marked=["cyd"])
+    shoe.when(Shoe.correct_draw, "r1", **told).then(corrected("", "", ("cyd",)))
+    assert shoe.state.marked == {"ann", "bob", "cyd"}
+
+
+def test_a_correction_may_not_bring_more_of_a_card_than_the_decks_hold(shoe):
+    eight = partial(CardsDrawn, round_id="r2", cards=cards("7S " * 8))
+    shoe.given(*FIRST_ROUND, started(2), eight)
+    named = correcting("2S 9H TS KD", "7S 9H TS KD")
+    shoe.when(Shoe.correct_draw, "r1", **named).then_refused("card_not_in_shoe", field="cards")
+
+
+def test_what_lies_on_the_table_counts_in_a_correction(shoe):
+    seven = partial(CardsDrawn, round_id="r2", cards=cards("7S " * 7))
+    shoe.given(*FIRST_ROUND, started(2), seven)
+    named = correcting("2S 9H TS KD", "7S 9H TS KD", on_table=cards("7S"))
+    shoe.when(Shoe.correct_draw, "r1", **named).then_refused("card_not_in_shoe", field="cards")
+
+
+def test_an_excess_that_was_there_before_does_not_stop_a_correction(shoe):
+    nine = partial(CardsDrawn, round_id="r2", cards=cards("7S " * 9))
+    shoe.given(*FIRST_ROUND, started(2), nine)
+    shoe.when(Shoe.correct_draw, "r1", **correcting("2S 9H TS KD", "2S 9H TS KC")).then(
+        corrected("2S 9H TS KD", "2S 9H TS KC")
+    )
+
+
+def test_the_cards_of_a_shuffled_shoe_are_its_seeds(shoe):
+    drawn = partial(CardsDrawn, round_id="r1", cards=cards("2S 9H TS KD"))
+    shoe.given(SHUFFLED, burned(), started(1), drawn)
+    named = correcting("2S 9H TS KD", "2S 9H TS KC")
+    shoe.when(Shoe.correct_draw, "r1", **named).then_refused("invalid_command", field="cards")
