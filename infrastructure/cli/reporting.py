@@ -198,37 +198,37 @@ def show_day(
 
 def _print_day(report: DayReport) -> None:
     state = "closed" if report.is_closed else "open"
-    console.print(Text(f"Gaming day {report.day}, {state}: {report.start} to {report.end}"))
+    start, end = (text[:16].replace("T", " ") for text in (report.start, report.end))
+    console.print(Text(f"Gaming day {report.day}, {state}: {start} to {end} UTC"))
     if not report.is_played:
         console.print("No play")
-    for title, lines in (
-        ("In all", report.totals),
-        ("Tables", report.tables),
-        ("Shoes", report.shoes),
-        ("Bets", report.bets),
-        ("Late, of closed days", report.late),
+    for title, key, lines in (
+        ("In all", None, report.totals),
+        ("Tables", "table", report.tables),
+        ("Shoes", "shoe", report.shoes),
+        ("Bets", "bet", report.bets),
+        ("Late, of closed days", "day", report.late),
     ):
         if lines:
-            _print_lines(title, lines)
+            _print_lines(title, key, lines)
 
 
-def _print_lines(title: str, lines: tuple[Line, ...]) -> None:
+def _print_lines(title: str, key: str | None, lines: tuple[Line, ...]) -> None:
+    columns: tuple[tuple[str, Any], ...] = (
+        ("turnover", lambda line: money(line["turnover_minor"], line["currency"])),
+        ("win", lambda line: money(line["win_minor"], line["currency"])),
+        ("commission", lambda line: money(line["commission_minor"], line["currency"])),
+        ("hold %", lambda line: line["hold_percent"]),
+        ("in theory", lambda line: money(line["theoretical_minor"], line["currency"])),
+        ("deviations", lambda line: line["deviations"]),
+        ("bets", lambda line: line["bets"]),
+        ("rounds", lambda line: line["rounds"]),
+        ("in play", lambda line: money(line["in_play_end_minor"], line["currency"])),
+    )
+    if key is not None:
+        columns = ((key, lambda line: line["key"]), *columns)
     print_rows(
-        title,
-        (
-            ("", lambda line: line["key"]),
-            ("turnover", lambda line: money(line["turnover_minor"], line["currency"])),
-            ("win", lambda line: money(line["win_minor"], line["currency"])),
-            ("commission", lambda line: money(line["commission_minor"], line["currency"])),
-            ("hold %", lambda line: line["hold_percent"]),
-            ("in theory", lambda line: money(line["theoretical_minor"], line["currency"])),
-            ("deviations", lambda line: line["deviations"]),
-            ("bets", lambda line: line["bets"]),
-            ("rounds", lambda line: line["rounds"]),
-            ("in play", lambda line: money(line["in_play_end_minor"], line["currency"])),
-        ),
-        [line.to_json() for line in lines],
-        gives_way=("in play", "deviations"),
+        title, columns, [line.to_json() for line in lines], gives_way=("in play", "deviations")
     )
 
 

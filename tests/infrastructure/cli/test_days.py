@@ -71,7 +71,7 @@ def test_a_day_is_reported_with_what_the_odds_would_have_had_it_come_to(punto, p
 
 def test_people_get_the_report_in_tables(punto, played):
     out = punto("day", "--day", DAY, "--table", "T1").out
-    assert out.startswith(f"Gaming day {DAY}, open: {DAY}T06:00:00Z to {NEXT}T06:00:00Z\n")
+    assert out.startswith(f"Gaming day {DAY}, open: {DAY} 06:00 to {NEXT} 06:00 UTC\n")
     assert "-95.00" in out
     assert "banker" in out
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -337,3 +338,99 @@ def test_an_event_that_cannot_be_read_is_a_difference(reconcile, tamper):
     document = reconcile()
     (unreadable,) = [each for each in document["differences"] if each["problem"] == "unreadable"]
     assert (unreadable["key"], unreadable["rounds"]) == ("round:R1", ["R1"])
+
+
+@pytest.fixture
+def corrected(punto):
+    """A deferred commission that was collected, and then taken back by a correction."""
+    at = datetime.now(UTC) - timedelta(hours=1)
+    script = [
+        {"command": "collect_due", "account_id": "chai"},
+        {
+            "command": "propose_correction",
+            "correction_id": "C1",
+            "round_id": "R1",
+            "reason": "the camera shows another card",
+            "actor": "pit",
+            "cards": ["4D", "3S", "5H", "QC"],
+        },
+        {"command": "approve_correction", "correction_id": "C1", "actor": "manager"},
+    ]
+    answers = punto.run(
+        [{**each, "key": f"c{n}", "at": at.isoformat()} for n, each in enumerate(script)]
+    )
+    assert all(answer["ok"] for answer in answers), answers
+
+
+def test_what_is_collected_and_taken_back_is_reconciled(reconcile, corrected):
+    document = reconcile()
+    assert (document["ok"], document["differences"]) == (True, [])
+    assert document["currencies"]["USD"]["recomputed_minor"] == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "field", "sources_found", "round_id"),
+    [
+        ("account.settlement_reversed", "refunded_minor", {"events"}, "R1"),
+        (
+            "account.settlement_reversed",
+            "unmarked_minor",
+            {"events", "commission_due"},
+            "R1",
+        ),
+        ("account.due_collected", "commission_minor", {"commission_due"}, None),
+    ],
+)
+def test_a_unit_in_what_was_taken_back_or_collected_is_found(
+    reconcile, corrected, tamper, topic, field, sources_found, round_id
+):
+    reconcile()
+    tamper(
+        """
+        UPDATE ledger.stored_events
+           SET state = convert_to(
+                   regexp_replace(convert_from(state, 'UTF8'), %s, '\\1' || %s), 'UTF8')
+         WHERE notification_id = (SELECT max(notification_id) FROM ledger.stored_events
+                                   WHERE topic = %s AND originator_id <> 'account:bob')
+        """,
+        f'("{field}":)\\d+',
+        "1",
+        topic,
+    )
+    document = reconcile()
+    assert sources(document) == sources_found
+    if round_id is not None:
+        for source in sources_found:
+            assert named(document, source) == {round_id}
+    else:
+        (difference,) = document["differences"]
+        assert (difference["by"], difference["key"]) == ("account", "chai")
+
+
+@pytest.mark.parametrize("account", ["commission:T1", "commission_due:chai"])
+def test_a_posting_of_a_correction_or_a_collection_that_was_altered_is_found(
+    reconcile, corrected, tamper, account
+):
+    reconcile()
+    tamper(
+        """
+        UPDATE projection.journal SET amount_minor = amount_minor + 1
+         WHERE position = (SELECT max(position) FROM projection.journal WHERE account = %s)
+           AND account = %s
+        """,
+        account,
+        account,
+    )
+    document = reconcile()
+    source = "ledger" if account == "commission:T1" else "commission_due"
+    assert sources(document) == {source}
+    assert {difference["difference_minor"] for difference in document["differences"]} <= {1, -1}
+    assert named(document, source) == ({"R1"} if source == "ledger" else set())
+
+
+def test_a_round_that_was_read_long_ago_is_read_again_for_its_correction(
+    reconcile, corrected, monkeypatch
+):
+    path = "infrastructure.audit.reconciliation.reconciliation.ROUNDS_IN_MEMORY"
+    monkeypatch.setattr(path, 1)
+    assert reconcile()["ok"]
