@@ -7,7 +7,7 @@ ones that the table plays by; there is no second copy of the rules here.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -120,16 +120,47 @@ def house_edge(kind: BetKind, rules: Rules) -> Fraction:
     Commission is taken at its rate alone, without increment, minimum or
     rounding, so the theoretical win of a day is turnover times this.
     """
+    census, unit = _census(kind, rules), _unit(kind, rules)
+    kept = sum(kept * count for kept, count in _kept(kind, rules, unit, census))
+    return Fraction(kept, census.sequences * unit)
+
+
+def covariance(kind: BetKind, other: BetKind, rules: Rules) -> Fraction:
+    """How what the house keeps of one bet goes with what it keeps of another in the same round.
+
+    Of stakes of one unit each; of a bet with itself it is the variance. A pair
+    looks at ranks and suits and every other bet at points: between those two
+    it is taken as none, for who wins says next to nothing of a pair.
+    """
+    census = _census(kind, rules)
+    if _census(other, rules) is not census:
+        return Fraction(0)
+    unit, other_unit = _unit(kind, rules), _unit(other, rules)
+    both = zip(
+        _kept(kind, rules, unit, census), _kept(other, rules, other_unit, census), strict=True
+    )
+    together = sum(kept * other_kept * count for (kept, count), (other_kept, _) in both)
+    mean = house_edge(kind, rules) * house_edge(other, rules)
+    return Fraction(together, census.sequences * unit * other_unit) - mean
+
+
+def _census(kind: BetKind, rules: Rules) -> Census:
+    return pair_counts(rules.decks) if kind in PAIR_BETS else round_counts(rules.decks)
+
+
+def _unit(kind: BetKind, rules: Rules) -> int:
+    """A stake that every price, a half and a rate divide, so that nothing is rounded."""
     price = rules.odds[kind]
     prices = price.values() if isinstance(price, Mapping) else [price]
-    # With a stake that every price, a half and a rate divide, nothing is rounded.
-    stake_minor = 2 * 10_000 * prod(denominator for _, denominator in prices)
-    census = pair_counts(rules.decks) if kind in PAIR_BETS else round_counts(rules.decks)
-    kept = 0
+    return 2 * 10_000 * prod(denominator for _, denominator in prices)
+
+
+def _kept(kind: BetKind, rules: Rules, unit: int, census: Census) -> Iterator[tuple[int, int]]:
+    """By deal, what the house keeps of a stake, and how many sequences deal it."""
     for deal, count in census.deals:
         settlement = settle(
             kind,
-            stake_minor,
+            unit,
             deal,
             variant=rules.variant,
             odds=rules.odds,
@@ -137,10 +168,9 @@ def house_edge(kind: BetKind, rules: Rules) -> Fraction:
             win_rounding=rules.win_rounding,
         )
         if settlement.result is Result.LOST:
-            kept += count * stake_minor
+            yield unit, count
         else:
-            kept -= count * (settlement.win_minor - settlement.commission_minor)
-    return Fraction(kept, census.sequences * stake_minor)
+            yield settlement.commission_minor - settlement.win_minor, count
 
 
 def _cards(hand: tuple[int, ...]) -> tuple[Card, ...]:

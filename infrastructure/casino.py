@@ -278,8 +278,9 @@ class Casino(Application[str]):
     def attempt(self, *, new_streams: Collection[str]) -> Iterator[Book]:
         """A turn that rests on what is kept in memory, and takes one round trip to store.
 
-        It is to begin the `new_streams`, which are taken not to be there. Raises NotUpToDate, in the block or at its end, where only a turn can
-        tell; nothing was stored then.
+        It is to begin the `new_streams`, which are taken not to be there. Raises
+        NotUpToDate, in the block or at its end, where only a turn can tell;
+        nothing was stored then.
         """
         with self._in_turn:
             if not self._known:

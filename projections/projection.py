@@ -126,7 +126,11 @@ class _UtcLoader(TimestamptzBinaryLoader):
 
 def reading(connection: Connection[Any], row_type: type[Row]) -> Cursor[Row]:
     """A cursor whose rows are a dataclass, with amounts as int and times in UTC."""
-    cursor = connection.cursor(binary=True, row_factory=class_row(row_type))
+    return exact(connection.cursor(binary=True, row_factory=class_row(row_type)))
+
+
+def exact(cursor: Cursor[Read]) -> Cursor[Read]:
+    """A binary cursor that reads amounts as int and times in UTC."""
     cursor.adapters.register_loader("numeric", _WholeNumberLoader)
     return utc(cursor)
 

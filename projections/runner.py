@@ -9,6 +9,8 @@ from psycopg.pq import TransactionStatus
 from projections import parking, tracking
 from projections import rebuild as rebuilding
 from projections.balances import Balances
+from projections.days import Days
+from projections.journal import Journal
 from projections.parking import Parked as Parked
 from projections.parking import parked as parked
 from projections.projection import Projection, ProjectionError
@@ -18,7 +20,14 @@ from projections.shoes import Shoes
 from projections.tables import Tables
 from projections.tracking import EVENTS_PER_PAGE, Progress, Source
 
-ALL: tuple[Projection, ...] = (Balances(), Rounds(), Shoes(), Tables())
+ALL: tuple[Projection, ...] = (
+    Balances(),
+    Days(),
+    Journal(),
+    Rounds(),
+    Shoes(),
+    Tables(),
+)
 
 CHANNEL = "stored_events"
 """What a writer notifies when it has stored events."""

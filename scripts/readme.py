@@ -23,6 +23,12 @@ _DIFFERS = (
     (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "2026-11-29T20:15:00.000000Z"),
     (re.compile(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d"), "2026-11-29 20:15:00"),
     (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.…"), "2026-11-29T20:15:00.…"),
+    (
+        re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00"),
+        "2026-11-29T20:15:00.000000+00:00",
+    ),
+    # The days of the simulation are always the same.
+    (re.compile(r"(?!2026-01-0[123])20\d\d-\d\d-\d\d"), "2026-11-29"),
 )
 
 

@@ -44,7 +44,6 @@ def register(app: typer.Typer) -> None:
     app.command("events")(list_events)
     app.command("replay")(replay_round)
     app.command("audit")(audit)
-    app.command("balance")(show_balance)
     app.command("status")(show_status)
 
 
@@ -154,7 +153,7 @@ def list_rounds(
 
     Example: punto rounds --table T1 --limit 20
     """
-    from_, to = _time(opened_from, "--from"), _time(opened_to, "--to")
+    from_, to = parse_time(opened_from, "--from"), parse_time(opened_to, "--to")
     with asking() as ledger:
         ledger.must_have(table=table, shoe=shoe, round_id=after)
         lines = rounds.rounds(
@@ -203,7 +202,8 @@ def _turnover(line: rounds.RoundLine) -> str:
     return ", ".join(money(amount, currency) for currency, amount in line.turnover.items())
 
 
-def _time(text: str | None, option: str) -> datetime | None:
+def parse_time(text: str | None, option: str) -> datetime | None:
+    """A time that an option was given, with its offset."""
     if text is None:
         return None
     try:
@@ -332,33 +332,6 @@ def _place(example: dict[str, Any]) -> str | None:
     """The round of a finding, or the shoe."""
     shoe_id = example.get("shoe_id")
     return example["round_id"] or (None if shoe_id is None else f"shoe {shoe_id}")
-
-
-def show_balance(
-    account_id: Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account's id.")],
-    as_json: _AsJson = False,
-) -> None:
-    """Show what an account has available, in play, due and owed.
-
-    Example: punto balance P1
-    """
-    with asking() as ledger:
-        found = balances.balance(ledger.connection, account_id)
-    if found is None:
-        raise NotFoundError(f"There is no account {account_id}: `punto accounts` lists them")
-    if as_json:
-        print_json(asdict(found))
-        return
-    print_rows(
-        f"Account {account_id} at position {found.position}",
-        (
-            ("available", lambda line: money(line.available_minor, line.currency)),
-            ("in play", lambda line: money(line.in_play_minor, line.currency)),
-            ("due", lambda line: money(line.commission_due_minor, line.currency)),
-            ("owed", lambda line: money(line.owed_minor, line.currency)),
-        ),
-        [found],
-    )
 
 
 def show_status(as_json: _AsJson = False) -> None:

@@ -8,6 +8,7 @@ from infrastructure.cli.auditing import audit_ledger
 from infrastructure.cli.ledger import OpenLedger, casino_on, say
 from infrastructure.cli.output import Progress, cards, console, money, print_rows
 from infrastructure.cli.replaying import print_replay
+from infrastructure.cli.reporting import reconcile_ledger
 from infrastructure.settings import load_settings
 from infrastructure.simulation import simulate
 from infrastructure.store.connection import open_database
@@ -19,7 +20,7 @@ NEWEST_ROUNDS = 8
 
 
 def demo() -> None:
-    """Play a shoe at each of two tables, show the balances, replay a round and audit it all.
+    """Play a shoe at each of two tables, show and reconcile the money, replay a round, audit all.
 
     It always works on the embedded database and never touches another one.
 
@@ -38,6 +39,7 @@ def demo() -> None:
         ledger.catch_up()
         shown = _show_rounds(ledger)
         _show_balances(ledger)
+        _show_commission(ledger)
         _show_replay(ledger, shown)
         verdict = audit_ledger(ledger, Scope()).to_json()
         console.print(
@@ -83,6 +85,17 @@ def _show_balances(ledger: OpenLedger) -> None:
     )
 
 
+def _show_commission(ledger: OpenLedger) -> None:
+    reconciled = reconcile_ledger(ledger)
+    found = f"{len(reconciled.differences):,} differences" if not reconciled.ok else "no difference"
+    for currency, sums in reconciled.currencies.items():
+        amounts = ", ".join(
+            f"{name} {money(sums[f'{name}_minor'] or 0, currency)}"
+            for name in ("recomputed", "events", "ledger")
+        )
+        console.print(f"[bold]Commission[/bold] {amounts}: {found}\n")
+
+
 def _show_replay(ledger: OpenLedger, round_id: str) -> None:
     replayed = replay(ledger.reader.round(round_id))
     assert replayed is not None
@@ -95,6 +108,7 @@ def _say_what_next(round_id: str) -> None:
         "punto tables",
         f"punto replay {shlex.quote(round_id)} --json",
         "punto audit",
+        "punto reconcile commission",
         "punto simulate --tables 4 --shoes 10 --seats 7 --seed 2",
         "punto status",
         "punto --help",

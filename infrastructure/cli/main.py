@@ -22,7 +22,8 @@ from eventsourcing.persistence import MapperDeserialisationError, PersistenceErr
 from typer.exceptions import TyperException
 
 from domain.errors import Refused
-from infrastructure.cli import asking, keeping, writing
+from infrastructure.audit.reconciliation.statement import StatementRefused
+from infrastructure.cli import asking, books, keeping, reporting, writing
 from infrastructure.cli.ledger import NotFoundError
 from infrastructure.importers.reading import ImportRefused
 from infrastructure.settings import SettingsError
@@ -37,6 +38,7 @@ _ONE_LINE = (
     NotFoundError,
     Refused,
     ImportRefused,
+    StatementRefused,
     ProjectionError,
 )
 """Errors whose message is one line for the user."""
@@ -72,6 +74,8 @@ def _options(
 
 writing.register(app)
 asking.register(app)
+books.register(app)
+reporting.register(app)
 keeping.register(app)
 
 

@@ -91,30 +91,48 @@ def _table(
 
 
 _AS_WIDE_AS_IT_TAKES = console.options.update(width=100_000)
-_NUMBERS = {
-    "number",
-    "rounds",
-    "bets",
-    "total",
-    "lag",
-    "parked",
-    "position",
-    "version",
-    "stake",
-    "win",
-} | {
-    "available",
-    "in play",
-    "due",
-    "owed",
-    "commission",
-    "turnover",
-    "drawn",
-    "burned",
-    "transactions",
-    "count",
-    "parked",
-}
+_NUMBERS = (
+    {
+        "number",
+        "rounds",
+        "bets",
+        "total",
+        "lag",
+        "parked",
+        "position",
+        "version",
+        "stake",
+        "win",
+    }
+    | {
+        "available",
+        "in play",
+        "due",
+        "owed",
+        "commission",
+        "turnover",
+        "drawn",
+        "burned",
+        "transactions",
+        "count",
+        "amount",
+        "balance",
+        "debit",
+        "credit",
+    }
+    | {
+        "recomputed",
+        "events",
+        "ledger",
+        "statement",
+        "expected",
+        "found",
+        "Banker stakes won",
+        "hold %",
+        "in theory",
+        "deviations",
+    }
+)
 
 
 def _cell(value: Any) -> Text:

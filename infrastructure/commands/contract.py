@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from zoneinfo import available_timezones
@@ -76,6 +76,22 @@ def _zones() -> set[str]:
 Zone = Annotated[str, AfterValidator(_known_zone)]
 
 
+def _date(day: object) -> object:
+    # The library reads a string of digits as seconds since 1970, and takes a time of midnight.
+    if isinstance(day, date):
+        return day
+    if not isinstance(day, str) or not _DATE.match(day):
+        raise ValueError("must be a date as in 2026-01-31")
+    return day
+
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_FIRST_DAY, _LAST_DAY = date(1900, 1, 1), date(9000, 1, 1)
+GamingDay = Annotated[
+    date, Field(strict=False, ge=_FIRST_DAY, le=_LAST_DAY), BeforeValidator(_date)
+]
+
+
 def _written_out(at: object) -> object:
     # The library reads a string of digits as seconds since 1970.
     if isinstance(at, datetime):
@@ -135,6 +151,11 @@ class SetGamingDay(Command):
     command: Literal["set_gaming_day"]
     zone: Zone
     starts_at: TimeOfDay
+
+
+class CloseDay(Command):
+    command: Literal["close_day"]
+    day: GamingDay
 
 
 class OpenTable(Command):
@@ -344,6 +365,7 @@ class RecordRound(Command):
 
 _AnyCommand = (
     SetGamingDay
+    | CloseDay
     | OpenTable
     | ChangeRules
     | OpenAccount

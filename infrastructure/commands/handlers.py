@@ -37,6 +37,11 @@ def set_gaming_day(book: Book, command: contract.SetGamingDay, stamp: Stamp) -> 
     return {"zone": command.zone, "starts_at": command.starts_at}
 
 
+def close_day(book: Book, command: contract.CloseDay, stamp: Stamp) -> Answer:
+    book.record(book.site().close_day(command.day, stamp=stamp))
+    return {"day": command.day.isoformat()}
+
+
 def open_table(book: Book, command: contract.OpenTable, stamp: Stamp) -> Answer:
     table = book.table(command.table_id)
     book.record(table.open(command.currency, rules=command.rules, stamp=stamp))
@@ -336,6 +341,7 @@ def _settle(book: Book, round_id: str, stamp: Stamp) -> None:
 
 HANDLERS: dict[type[contract.Command], Handler] = {
     contract.SetGamingDay: set_gaming_day,
+    contract.CloseDay: close_day,
     contract.OpenTable: open_table,
     contract.ChangeRules: change_rules,
     contract.OpenAccount: open_account,

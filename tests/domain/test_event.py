@@ -58,7 +58,7 @@ from domain.shoe import (
     ShoeOpened,
 )
 from domain.shuffle import SCHEME, commitment
-from domain.site import GamingDaySet
+from domain.site import GamingDayClosed, GamingDaySet
 from domain.table import RulesChanged, ShoePlaced, ShoeRemoved, TableOpened
 from domain.tableau import Hand, Outcome
 from infrastructure.store.mapper import EventMapper
@@ -102,6 +102,7 @@ SAMPLES: dict[str, DomainEvent] = {
     f"{sample.func.TOPIC}.v{sample.func.class_version}": sample(**COMMON)
     for sample in (
         partial(GamingDaySet, zone="Asia/Macau", starts_at="06:00"),
+        partial(GamingDayClosed, day="2026-01-01"),
         partial(TableOpened, currency="USD", rules=RULES),
         partial(RulesChanged, rules_version=2, rules=Rules()),
         partial(ShoePlaced, shoe_id="s1"),

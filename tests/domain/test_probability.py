@@ -8,7 +8,7 @@ import pytest
 
 from domain.bets import BetKind, Deal, Variant
 from domain.money import CommissionPolicy, Rounding
-from domain.probability import PAIR_BETS, house_edge, pair_counts, round_counts
+from domain.probability import PAIR_BETS, covariance, house_edge, pair_counts, round_counts
 from domain.rules import Rules
 from domain.tableau import Outcome
 
@@ -163,3 +163,47 @@ def test_every_bet_at_its_usual_price_favours_the_house():
     assert set(odds) == set(BetKind) > PAIR_BETS
     for kind in odds:
         assert 0 < house_edge(kind, Rules(odds=odds)) < Fraction(1, 5)
+
+
+def test_the_variance_of_a_player_bet_is_that_of_its_three_outcomes():
+    counts = round_counts(8)
+    wins = counts.probability(lambda deal: deal.outcome is Outcome.PLAYER)
+    losses = counts.probability(lambda deal: deal.outcome is Outcome.BANKER)
+    expected = wins + losses - (losses - wins) ** 2
+    assert covariance(BetKind.PLAYER, BetKind.PLAYER, Rules()) == expected
+
+
+def test_the_standard_deviation_of_a_banker_bet_is_the_published_one():
+    variance = covariance(BetKind.BANKER, BetKind.BANKER, Rules())
+    assert round(float(variance) ** 0.5, 2) == 0.93
+
+
+def test_player_and_banker_bets_of_one_round_go_against_each_other():
+    rules = Rules()
+    between = covariance(BetKind.PLAYER, BetKind.BANKER, rules)
+    assert between < 0
+    assert between == covariance(BetKind.BANKER, BetKind.PLAYER, rules)
+    player = covariance(BetKind.PLAYER, BetKind.PLAYER, rules)
+    banker = covariance(BetKind.BANKER, BetKind.BANKER, rules)
+    assert between**2 < player * banker
+
+
+def test_pairs_of_one_round_hang_together_and_not_with_who_wins():
+    rules = Rules()
+    assert covariance(BetKind.PLAYER_PAIR, BetKind.BANKER_PAIR, rules) != 0
+    assert covariance(BetKind.PLAYER_PAIR, BetKind.BANKER, rules) == 0
+
+
+@pytest.mark.parametrize("kind", [BetKind.BANKER, BetKind.LUCKY6, BetKind.SMALL])
+def test_a_variance_does_not_depend_on_the_unit_of_the_price(kind):
+    odds = {
+        BetKind.BANKER: (1, 1),
+        BetKind.LUCKY6: {"two_cards": (12, 1), "three_cards": (20, 1)},
+        BetKind.SMALL: (3, 2),
+    }
+    doubled = {
+        BetKind.BANKER: (2, 2),
+        BetKind.LUCKY6: {"two_cards": (24, 2), "three_cards": (40, 2)},
+        BetKind.SMALL: (6, 4),
+    }
+    assert covariance(kind, kind, Rules(odds=odds)) == covariance(kind, kind, Rules(odds=doubled))

@@ -13,10 +13,7 @@ from infrastructure.commands.contract import Command, RecordRound
 from infrastructure.commands.handlers import HANDLERS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "commands.md").read_text()
-NOT_YET_REFUSED = {
-    "unknown_bet",
-    "day_closed",
-}
+NOT_YET_REFUSED = {"unknown_bet"}
 
 COMMANDS = {
     command.model_fields["command"].annotation.__args__[0]: command

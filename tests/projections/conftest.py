@@ -212,7 +212,7 @@ def read_tables(database: Database):
             ).fetchall()
             return {
                 name["tablename"]: connection.execute(
-                    f"SELECT * FROM {schema}.{name['tablename']} ORDER BY opened_position"
+                    f"SELECT * FROM {schema}.{name['tablename']} AS whole ORDER BY whole"
                 ).fetchall()
                 for name in names
             }

@@ -16,7 +16,8 @@ from projections.projection import ProjectionError
 from projections.rounds import rounds
 from projections.runner import ALL, catch_up, check, parked, positions, rebuild, retry
 
-NAMES = ["balances", "rounds", "shoes", "tables"]
+NAMES = ["balances", "days", "journal", "rounds", "shoes", "tables"]
+OF_ACCOUNTS = ["balances", "journal"]
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def expected(connection, played, read_tables):
     """The rows of a ledger in order; there are no tables afterwards."""
     catch_up(connection, played.source)
     rows = read_tables()
-    for name in (*NAMES, "tracking", "parked"):
+    for name in (*rows, "tracking", "parked"):
         connection.execute(f"DROP TABLE projection.{name}")
     return rows
 
@@ -71,13 +72,23 @@ def keys(connection):
     return [(row.name, row.position) for row in parked(connection)]
 
 
+def parked_for(connection, name):
+    return [row for row in parked(connection) if row.name == name]
+
+
 def compared(connection):
     return [row[:-1] for row in parked(connection)]
 
 
+def of_each(*read_models, events):
+    return [(name, each.position) for each in events for name in read_models]
+
+
 def without(rows, *accounts):
     kept = [row for row in rows["balances"] if row["account_id"] not in accounts]
-    return {**rows, "balances": kept}
+    # The running balances of the house know nothing of what is parked either.
+    others = {name: rows[name] for name in rows if not name.startswith("journal")}
+    return {**others, "balances": kept}
 
 
 @pytest.mark.parametrize("events_per_page", [1, 7, 5_000])
@@ -88,8 +99,8 @@ def test_what_cannot_be_decoded_is_parked_with_what_follows_it_and_the_rest_is_r
         played.events
     )
     assert positions(connection) == [(name, len(played.events)) for name in NAMES]
-    assert keys(connection) == [("balances", each.position) for each in broken]
-    first, second, *_ = parked(connection)
+    assert keys(connection) == of_each(*OF_ACCOUNTS, events=broken)
+    first, second, *_ = parked_for(connection, "balances")
     assert (first.stream, first.version, first.topic) == ("account:t1-a1", 4, None)
     assert first.why == "it is? not?[2J JSON"
     assert second.topic == broken[1].event.TOPIC
@@ -107,8 +118,8 @@ def test_what_does_not_fit_is_parked_with_what_follows_it_and_the_rest_is_right(
 ):
     strays = [put(played, unfit(each)) for each in of_stream(played, "account:t2-a2")[-2:]]
     catch_up(connection, played.source, events_per_page=events_per_page)
-    assert keys(connection) == [("balances", each.position) for each in strays]
-    first, second = parked(connection)
+    assert keys(connection) == of_each(*OF_ACCOUNTS, events=strays)
+    first, second = parked_for(connection, "balances")
     assert first.why.endswith("of account:nobody: nobody was never opened")
     assert second.why == f"it follows position {first.position}"
     assert without(read_tables(), "t2-a2") == without(expected, "t2-a2")
@@ -119,8 +130,8 @@ def test_what_is_stored_later_in_the_stream_is_parked_too(connection, played, br
     played.open_account("late", deposit_minor=1)
     played.do("account:t1-a1", "deposit", 1)
     assert catch_up(connection, played.source) == 3
-    assert keys(connection)[-1] == ("balances", len(played.events))
-    assert len(keys(connection)) == len(broken) + 1
+    assert keys(connection)[-2:] == [(name, len(played.events)) for name in OF_ACCOUNTS]
+    assert len(keys(connection)) == 2 * (len(broken) + 1)
 
 
 def test_what_several_read_models_want_is_parked_for_each(connection, played, expected):
@@ -128,20 +139,23 @@ def test_what_several_read_models_want_is_parked_for_each(connection, played, ex
     put(played, undecodable(opened))
     catch_up(connection, played.source)
     assert [key for key in keys(connection) if key[1] == opened.position] == [
+        ("days", opened.position),
+        ("journal", opened.position),
         ("rounds", opened.position),
         ("tables", opened.position),
     ]
     of_rounds = [row for row in parked(connection) if row.name == "rounds"]
     assert {row.stream for row in of_rounds} == {"round:r3"}
-    assert parking.counts(connection) == {"rounds": len(of_rounds), "tables": 1}
-    assert parking.count_events(connection) == len(of_rounds)
+    counts = parking.counts(connection)
+    assert (counts["rounds"], counts["tables"]) == (len(of_rounds), 1)
+    assert parking.count_events(connection) == len({row.position for row in parked(connection)})
     assert [line.round_id for line in rounds(connection)] == [
         f"r{number}" for number in range(20) if number != 3
     ]
 
 
 def test_what_nobody_reads_in_a_stream_that_nobody_wants_is_passed(connection, ledger):
-    ledger.events.append(Unreadable(1, "site", 1, "unknown topic"))
+    ledger.events.append(Unreadable(1, "vault:v1", 1, "unknown topic"))
     assert catch_up(connection, ledger.source) == 1
     assert parked(connection) == []
 
@@ -161,7 +175,7 @@ def test_a_retry_after_the_repair_gives_what_a_fresh_fold_gives(
 ):
     catch_up(connection, played.source, events_per_page=50)
     put(played, broken[0])
-    assert retry(connection, played.source, events_per_page=7) == len(broken)
+    assert retry(connection, played.source, events_per_page=7) == 2 * len(broken)
     assert parked(connection) == []
     assert read_tables() == expected
     assert catch_up(connection, played.source) == 0
@@ -194,11 +208,11 @@ def test_a_retry_goes_as_far_as_the_next_one_that_is_broken(
     later = put(played, undecodable(broken[3]))
     catch_up(connection, played.source)
     put(played, broken[0])
-    assert retry(connection, played.source) == 3
-    assert keys(connection) == [("balances", each.position) for each in broken[3:]]
-    assert parked(connection)[1].why == f"it follows position {later.position}"
+    assert retry(connection, played.source) == 2 * 3
+    assert keys(connection) == of_each(*OF_ACCOUNTS, events=broken[3:])
+    assert parked(connection)[2].why == f"it follows position {later.position}"
     put(played, later)
-    assert retry(connection, played.source) == len(broken) - 3
+    assert retry(connection, played.source) == 2 * (len(broken) - 3)
     assert read_tables() == expected
 
 
@@ -219,7 +233,7 @@ def test_a_rebuild_replaces_what_was_parked_by_what_it_had_to_park(
     put(played, broken[0])
     put(played, round_opened)
     rebuild(connection, played.source, ["balances"])
-    assert {row.name for row in parked(connection)} == {"rounds", "tables"}
+    assert {row.name for row in parked(connection)} == {"days", "journal", "rounds", "tables"}
     rebuild(connection, played.source)
     assert (parked(connection), read_tables()) == ([], expected)
 
@@ -244,7 +258,7 @@ def test_a_crash_between_parking_and_commit_parks_nothing(
             catch_up(crashing, played.source)
     assert (keys(connection), read_tables(), positions(connection)) == before
     catch_up(connection, played.source)
-    assert keys(connection) == [("balances", each.position) for each in broken]
+    assert keys(connection) == of_each(*OF_ACCOUNTS, events=broken)
 
 
 def test_a_retry_that_crashes_leaves_everything_parked(
@@ -283,7 +297,7 @@ def test_two_at_once_park_each_event_once(
         return catch_up(own, played.source, events_per_page=3)
 
     assert sum(at_once(database, job, job)) == len(played.events)
-    assert keys(connection) == [("balances", each.position) for each in broken]
+    assert keys(connection) == of_each(*OF_ACCOUNTS, events=broken)
     assert without(read_tables(), "t1-a1") == without(expected, "t1-a1")
 
 
@@ -374,9 +388,13 @@ def test_a_check_is_not_disturbed_by_live_folding(database, connection, played):
 def test_a_check_finds_what_is_parked_though_it_fits_by_now(connection, played, broken):
     catch_up(connection, played.source)
     put(played, broken[0])
-    assert check(connection, played.source) == [
+    differences = check(connection, played.source)
+    of_the_journal = [each for each in differences if each.name == "journal"]
+    assert ("journal", "parked", len(broken), 0) in of_the_journal
+    assert differences == [
         ("balances", "balances", 1, 1),
         ("balances", "parked", len(broken), 0),
+        *of_the_journal,
     ]
 
 

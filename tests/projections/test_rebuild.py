@@ -54,7 +54,9 @@ def test_only_those_that_are_named_are_rebuilt(connection, ledger, live, read_ta
 
 
 def test_a_name_that_is_not_there_is_refused(connection, ledger):
-    with pytest.raises(ProjectionError, match="no projection profits, only balances, rounds,"):
+    with pytest.raises(
+        ProjectionError, match="no projection profits, only balances, days, journal,"
+    ):
         rebuild(connection, ledger.source, ["profits"])
 
 

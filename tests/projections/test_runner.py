@@ -13,7 +13,7 @@ from projections.projection import ProjectionError
 from projections.rounds import Rounds
 from projections.runner import ALL, catch_up, ensure, follow, positions
 
-NAMES = ["balances", "rounds", "shoes", "tables"]
+NAMES = ["balances", "days", "journal", "rounds", "shoes", "tables"]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def expected(connection, played, read_tables):
     """The rows after everything was folded at once; there are no tables afterwards."""
     catch_up(connection, played.source)
     rows = read_tables()
-    for name in (*NAMES, "tracking", "parked"):
+    for name in (*rows, "tracking", "parked"):
         connection.execute(f"DROP TABLE projection.{name}")
     return rows
 

@@ -76,6 +76,10 @@ def void(round_id: str = "r") -> Fields:
     return {"command": "void_round", "round_id": round_id, "reason": "misdeal"}
 
 
+def closed_day(day: str) -> Fields:
+    return {"command": "close_day", "day": day}
+
+
 def bet(kind: str = "player", stake_minor: int = 100, **fields: Any) -> Fields:
     placed = {"bet_id": "b", "account_id": "a", "bet": kind, "stake_minor": stake_minor}
     return {**placed, **fields}
@@ -378,6 +382,18 @@ TIMES = [
         "time_out_of_bounds",
         "at",
     ),
+    Case("a gaming day that runs", [closed_day("2026-03-01")], "time_out_of_bounds", "day"),
+    Case("a closed day", [closed_day("2026-02-28")] * 2, "day_closed", "day"),
+    Case(
+        "a day before a closed one",
+        [closed_day("2026-02-28"), closed_day("2026-02-27")],
+        "day_closed",
+        "day",
+    ),
+    Case("a day that is no date", [closed_day("28 February")], "invalid_command", "day"),
+    Case("a day in digits", [closed_day("1772323200")], "invalid_command", "day"),
+    Case("a day that is not there", [closed_day("2026-02-30")], "invalid_command", "day"),
+    Case("a day out of all bounds", [closed_day("0001-01-01")], "invalid_command", "day"),
 ]
 
 MONEY = [
@@ -887,6 +903,7 @@ def test_every_code_that_commands_can_meet_is_provoked_above() -> None:
         "card_not_in_shoe",
         "commission_outstanding",
         "currency_mismatch",
+        "day_closed",
         "deal_incomplete",
         "insufficient_funds",
         "invalid_command",

@@ -8,9 +8,10 @@ import typer
 from infrastructure.cli.main import app
 
 COMMANDS = [
-    *((name,) for name in typer.main.get_command(app).commands if name != "db"),
+    *((name,) for name in typer.main.get_command(app).commands if name not in ("db", "reconcile")),
     ("db", "upgrade"),
     ("parked", "retry"),
+    ("reconcile", "commission"),
 ]
 
 

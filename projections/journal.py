@@ -1,0 +1,587 @@
+"""The journal: every event that moves money, as an entry of balanced postings.
+
+An amount is a debit where it is positive and a credit where it is negative, and
+so is the balance after it. The database itself refuses an entry that is not zero
+in each currency: what a statement adds, changes or removes is added up when the
+statement ends, and an entry that it leaves unbalanced must be balanced again
+when the transaction ends.
+
+A posting has two times. `at` is when its event happened. `holds_from` is from
+when on it is true: what a correction takes back and settles anew holds from the
+end of the round, however late that was; only a shortfall is owed from the
+correction on. And two days: `own_day` is the gaming day that it happened in,
+`day` the one in whose books it stands, which is later where its own was closed
+already.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import date, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
+
+from psycopg import Cursor
+
+from domain.account import (
+    AccountOpened,
+    CommissionCharged,
+    CommissionMarked,
+    DueCollected,
+    FundsDeposited,
+    FundsWithdrawn,
+    SettlementReversed,
+    StakeLost,
+    StakePlaced,
+    StakeReturned,
+    WinPaid,
+)
+from domain.books import HOUSE, OWED, WALLET, Transfer, transfers
+from domain.event import Recorded
+from domain.gaming_day import GamingCalendar
+from domain.round import BetPlaced, RoundCorrected, RoundOpened, RoundSettled, RoundVoided
+from domain.site import GamingDayClosed, GamingDaySet, SiteEvent
+from projections.gaming_days import DaySetting, with_setting
+from projections.projection import Projection, ProjectionFailed, reading, topics_of
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_BetEvent = (
+    StakePlaced
+    | StakeLost
+    | StakeReturned
+    | WinPaid
+    | CommissionCharged
+    | CommissionMarked
+    | SettlementReversed
+)
+_MoneyEvent = FundsDeposited | FundsWithdrawn | DueCollected | _BetEvent
+_RoundEvent = RoundOpened | BetPlaced | RoundSettled | RoundVoided | RoundCorrected
+_Wanted = AccountOpened | _MoneyEvent | _RoundEvent | SiteEvent
+
+_BET_EVENTS: tuple[type[_BetEvent], ...] = get_args(_BetEvent)
+_ROUND_EVENTS: tuple[type[_RoundEvent], ...] = get_args(_RoundEvent)
+
+
+@dataclass(slots=True)
+class RoundRow:
+    """A row of `journal_rounds`: where a round was played, and what was staked on by each bet.
+
+    A bet has the positions from which on it was on something; a correction its own.
+    """
+
+    round_id: str
+    table_id: str
+    shoe_id: str
+    bets: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    corrections: dict[str, int] = field(default_factory=dict)
+    ended_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class AccountRow:
+    """A row of `journal_accounts`: a ledger account, its balance and its latest posting."""
+
+    account: str
+    currency: str
+    balance_minor: int
+    position: int
+
+
+class _Entry(NamedTuple):
+    """What an event moves, before it is known what that makes of the balances.
+
+    `common` are the columns that all its postings have in common.
+    """
+
+    recorded: Recorded
+    moves: list[Transfer]
+    holds_from: datetime
+    common: str
+
+    @property
+    def position(self) -> int:
+        return self.recorded.position
+
+    @property
+    def wallet(self) -> str:
+        return WALLET + self.recorded.event.originator_id.removeprefix("account:")
+
+
+class Journal(Projection):
+    """The postings, the balance of each ledger account, and what the fold must know of rounds."""
+
+    name = "journal"
+    version = 1
+    tables = ("journal", "journal_accounts", "journal_rounds", "journal_days", "journal_unbalanced")
+    topics = topics_of(_Wanted)
+    # The names of the functions carry the version: a rebuild must not change those in use.
+    ddl = """
+        CREATE TABLE journal (
+            position bigint NOT NULL,
+            line integer NOT NULL,
+            account text COLLATE "C" NOT NULL,
+            currency text COLLATE "C" NOT NULL,
+            amount_minor numeric(38, 0) NOT NULL,
+            balance_minor numeric(38, 0) NOT NULL,
+            topic text COLLATE "C" NOT NULL,
+            account_id text COLLATE "C",
+            number bigint,
+            round_id text COLLATE "C",
+            bet_id text COLLATE "C",
+            table_id text COLLATE "C",
+            shoe_id text COLLATE "C",
+            at timestamptz NOT NULL,
+            day date NOT NULL,
+            own_day date NOT NULL,
+            holds_from timestamptz NOT NULL,
+            PRIMARY KEY (position, line)
+        );
+        CREATE INDEX journal_by_account ON journal (account, position);
+        CREATE INDEX journal_by_player ON journal (account_id, position);
+        CREATE INDEX journal_by_round ON journal (round_id) WHERE round_id IS NOT NULL;
+        CREATE INDEX journal_by_day ON journal (day);
+        CREATE TABLE journal_accounts (
+            account text COLLATE "C" NOT NULL,
+            currency text COLLATE "C" NOT NULL,
+            balance_minor numeric(38, 0) NOT NULL,
+            position bigint NOT NULL,
+            PRIMARY KEY (account, currency)
+        );
+        CREATE TABLE journal_rounds (
+            round_id text COLLATE "C" PRIMARY KEY,
+            table_id text COLLATE "C" NOT NULL,
+            shoe_id text COLLATE "C" NOT NULL,
+            bets jsonb NOT NULL,
+            corrections jsonb NOT NULL,
+            ended_at timestamptz
+        );
+        CREATE TABLE journal_days (
+            position bigint PRIMARY KEY,
+            since timestamptz NOT NULL,
+            zone text COLLATE "C",
+            starts_at text COLLATE "C",
+            closed date
+        );
+
+        -- Holds a row only from a statement that leaves an entry unbalanced to the end of its
+        -- transaction: a deferred trigger needs one, and one on every posting costs too much.
+        CREATE TABLE journal_unbalanced (
+            position bigint NOT NULL
+        );
+        CREATE OR REPLACE FUNCTION journal_note_unbalanced_v1() RETURNS trigger
+        LANGUAGE plpgsql AS $$
+        DECLARE
+            changed text := CASE TG_OP
+                WHEN 'INSERT' THEN 'SELECT position, currency, amount_minor FROM added'
+                WHEN 'DELETE' THEN 'SELECT position, currency, -amount_minor FROM removed'
+                ELSE 'SELECT position, currency, amount_minor FROM added
+                      UNION ALL SELECT position, currency, -amount_minor FROM removed'
+            END;
+        BEGIN
+            EXECUTE format(
+                'INSERT INTO %I.journal_unbalanced (position)
+                 SELECT DISTINCT position FROM (
+                     SELECT position
+                       FROM (%s) AS changed (position, currency, amount_minor)
+                      GROUP BY position, currency
+                     HAVING sum(amount_minor) <> 0
+                 ) AS unbalanced',
+                TG_TABLE_SCHEMA, changed
+            );
+            RETURN NULL;
+        END $$;
+        CREATE OR REPLACE FUNCTION journal_refuse_unbalanced_v1() RETURNS trigger
+        LANGUAGE plpgsql AS $$
+        DECLARE
+            is_unbalanced boolean;
+        BEGIN
+            EXECUTE format(
+                'SELECT EXISTS (
+                     SELECT FROM %I.journal WHERE position = $1
+                      GROUP BY currency HAVING sum(amount_minor) <> 0
+                 )',
+                TG_TABLE_SCHEMA
+            ) INTO is_unbalanced USING NEW.position;
+            IF is_unbalanced THEN
+                RAISE EXCEPTION 'the journal entry of position % is not balanced', NEW.position
+                    USING ERRCODE = 'check_violation';
+            END IF;
+            EXECUTE format(
+                'DELETE FROM %I.journal_unbalanced WHERE position = $1', TG_TABLE_SCHEMA
+            ) USING NEW.position;
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER note_unbalanced_insert AFTER INSERT ON journal
+            REFERENCING NEW TABLE AS added
+            FOR EACH STATEMENT EXECUTE FUNCTION journal_note_unbalanced_v1();
+        CREATE TRIGGER note_unbalanced_update AFTER UPDATE ON journal
+            REFERENCING OLD TABLE AS removed NEW TABLE AS added
+            FOR EACH STATEMENT EXECUTE FUNCTION journal_note_unbalanced_v1();
+        CREATE TRIGGER note_unbalanced_delete AFTER DELETE ON journal
+            REFERENCING OLD TABLE AS removed
+            FOR EACH STATEMENT EXECUTE FUNCTION journal_note_unbalanced_v1();
+        CREATE CONSTRAINT TRIGGER refuse_unbalanced AFTER INSERT ON journal_unbalanced
+            DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION journal_refuse_unbalanced_v1();
+    """
+
+    def fold(self, cursor: Cursor[Any], events: Sequence[Recorded]) -> None:
+        start = 0
+        for end, recorded in enumerate(events, start=1):
+            # A closing entry adds up what is written, so it is written with what came before it.
+            if end == len(events) or isinstance(recorded.event, GamingDayClosed):
+                _fold(cursor, events[start:end])
+                start = end
+
+
+def _fold(cursor: Cursor[Any], events: Sequence[Recorded]) -> None:
+    page = _Page(cursor, events)
+    for recorded in events:
+        try:
+            page.take(recorded)
+        except (LookupError, ValueError) as error:
+            raise _failed(recorded, error) from error
+    page.write()
+
+
+_SELECT_ROUNDS = """
+    SELECT round_id, table_id, shoe_id, bets, corrections, ended_at
+      FROM journal_rounds
+     WHERE round_id = ANY (%(ids)b::text[])
+"""
+_UPSERT_ROUNDS = """
+    INSERT INTO journal_rounds (round_id, table_id, shoe_id, bets, corrections, ended_at)
+    SELECT * FROM unnest(
+        %(round_id)b::text[], %(table_id)b::text[], %(shoe_id)b::text[], %(bets)b::jsonb[],
+        %(corrections)b::jsonb[], %(ended_at)b::timestamptz[]
+    )
+    ON CONFLICT (round_id) DO UPDATE SET
+        bets = excluded.bets, corrections = excluded.corrections, ended_at = excluded.ended_at
+"""
+_SELECT_ACCOUNTS = """
+    SELECT account, currency, balance_minor, position
+      FROM journal_accounts
+     WHERE account = ANY (%(accounts)b::text[])
+"""
+_UPSERT_ACCOUNTS = """
+    INSERT INTO journal_accounts (account, currency, balance_minor, position)
+    SELECT * FROM unnest(
+        %(account)b::text[], %(currency)b::text[], %(balance_minor)b::numeric[],
+        %(position)b::bigint[]
+    )
+    ON CONFLICT (account, currency) DO UPDATE SET
+        balance_minor = excluded.balance_minor, position = excluded.position
+"""
+_SELECT_SETTINGS = """
+    SELECT position, since, zone, starts_at, closed FROM journal_days ORDER BY position
+"""
+_INSERT_SETTING = """
+    INSERT INTO journal_days (position, since, zone, starts_at, closed)
+    VALUES (%(position)s, %(since)s, %(zone)s, %(starts_at)s, %(closed)s)
+"""
+# What of the days that are closed has not been rolled into the bankroll; of those before, all has.
+_UNCLOSED = """
+    SELECT account, currency, sum(amount_minor) AS balance_minor, 0 AS position
+      FROM journal
+     WHERE day <= %(day)s
+       AND (%(closed)s::date IS NULL OR day > %(closed)s)
+       AND (starts_with(account, 'win:') OR starts_with(account, 'commission:'))
+     GROUP BY account, currency
+    HAVING sum(amount_minor) <> 0
+     ORDER BY account, currency
+"""
+_LAST_POSITION = "SELECT max(position) FROM journal"
+# One text for all rows: a page costs a parameter, and no list of any column is made of it.
+# OFFSET keeps the planner from splitting a row again for each of its cells.
+_INSERT = r"""
+    INSERT INTO journal (
+        position, line, account, currency, amount_minor, balance_minor, topic, account_id, number,
+        round_id, bet_id, table_id, shoe_id, at, day, own_day, holds_from
+    )
+    SELECT cell[1]::bigint, cell[2]::integer, cell[3], cell[4], cell[5]::numeric,
+           cell[6]::numeric, cell[7], cell[8], cell[9]::bigint, cell[10], cell[11], cell[12],
+           cell[13], cell[14]::timestamptz, cell[15]::date, cell[16]::date,
+           cell[17]::timestamptz
+      FROM (
+        SELECT string_to_array(line, E'\t', '') AS cell
+          FROM string_to_table(%(lines)s::text, E'\n') AS line
+        OFFSET 0
+      ) AS row
+"""
+# Of events that were parked, and folded when later ones had been folded already.
+_RUN_BALANCES_ANEW = """
+    UPDATE journal
+       SET balance_minor = running.balance_minor
+      FROM (
+        SELECT position, line,
+               sum(amount_minor) OVER (
+                   PARTITION BY account, currency ORDER BY position, line
+               ) AS balance_minor
+          FROM journal
+         WHERE account = ANY (%(accounts)b::text[])
+      ) AS running
+     WHERE journal.position = running.position AND journal.line = running.line
+       AND journal.balance_minor <> running.balance_minor
+"""
+
+
+class _Page:
+    """Events of one page: what was known before them, and what they add."""
+
+    def __init__(self, cursor: Cursor[Any], events: Sequence[Recorded]) -> None:
+        self._cursor = cursor
+        self._rounds = self._known_rounds(events)
+        self._changed_rounds: dict[str, RoundRow] = {}
+        self._days: dict[datetime, tuple[date, date]] = {}
+        self._changed_days_at = 0
+        self._calendar = GamingCalendar()
+        self._know_days()
+        self._closing: tuple[Recorded, date, date | None] | None = None
+        self._opened: dict[str, tuple[Recorded, str]] = {}
+        self._entries: list[_Entry] = []
+
+    def take(self, recorded: Recorded) -> None:
+        """Takes an event in; raises LookupError or ValueError where it does not fit."""
+        event = cast(_Wanted, recorded.event)
+        if recorded.position < self._changed_days_at:
+            # Folded again after it was parked: its day, and what closed it, would be other ones.
+            raise ValueError("gaming days were set or closed since: run `punto rebuild journal`")
+        if isinstance(event, _ROUND_EVENTS):
+            self._take_round(recorded.position, event)
+        elif isinstance(event, GamingDaySet | GamingDayClosed):
+            self._take_day(recorded, event)
+        elif isinstance(event, AccountOpened):
+            wallet = WALLET + event.originator_id.removeprefix("account:")
+            if wallet in self._opened:
+                raise ValueError(f"{wallet} is there already")
+            self._opened[wallet] = (recorded, _text(event.currency))
+        else:
+            self._enter(recorded, cast(_MoneyEvent, event))
+
+    def write(self) -> None:
+        """Adds the postings, and brings the balances and the rounds up to them."""
+        accounts = self._known_accounts()
+        lines: list[str] = []
+        for entry in self._entries:
+            currency = accounts.currency_of(entry)
+            postings = _postings(entry)
+            for line, (account, amount_minor, holds_from) in enumerate(postings, start=1):
+                posted = accounts.post(account, currency, amount_minor, entry.position, line)
+                lines.append(f"{posted}\t{entry.common}\t{holds_from}")
+        self._write_postings(lines, accounts)
+        _upsert(self._cursor, _UPSERT_ROUNDS, self._changed_rounds.values())
+        if self._closing is not None:
+            self._close_day(*self._closing)
+
+    def _close_day(self, recorded: Recorded, day: date, closed: date | None) -> None:
+        """Rolls win and commission of the days that are closed now into the bankroll."""
+        with reading(self._cursor.connection, AccountRow) as found:
+            unclosed = found.execute(_UNCLOSED, {"day": day, "closed": closed}).fetchall()
+        accounts = self._find_accounts({HOUSE, *(row.account for row in unclosed)})
+        at, nothing = recorded.event.at, "\t" * 5
+        common = f"{recorded.event.TOPIC}\t{nothing}\t{at}\t{day}\t{day}\t{at}"
+        lines: list[str] = []
+        for row in unclosed:
+            for account, amount_minor in (
+                (row.account, -row.balance_minor),
+                (HOUSE, row.balance_minor),
+            ):
+                posted = accounts.post(
+                    account, row.currency, amount_minor, recorded.position, len(lines) + 1
+                )
+                lines.append(f"{posted}\t{common}")
+        self._write_postings(lines, accounts)
+
+    def _write_postings(self, lines: Sequence[str], accounts: "_Accounts") -> None:
+        if lines:
+            self._cursor.execute(_INSERT, {"lines": "\n".join(lines)})
+        if accounts.late:
+            self._cursor.execute(_RUN_BALANCES_ANEW, {"accounts": sorted(accounts.late)})
+        _upsert(self._cursor, _UPSERT_ACCOUNTS, accounts.changed.values())
+
+    def _take_round(self, position: int, event: _RoundEvent) -> None:
+        round_id = event.originator_id.removeprefix("round:")
+        if isinstance(event, RoundOpened):
+            if round_id in self._rounds:
+                raise ValueError(f"{round_id} is there already")
+            self._rounds[round_id] = RoundRow(round_id, event.table_id, event.shoe_id)
+        row = self._round(round_id)
+        if isinstance(event, BetPlaced):
+            row.bets.setdefault(event.bet_id, []).append((position, event.bet.value))
+        elif isinstance(event, RoundCorrected):
+            row.corrections[event.correction_id] = position
+            for bet in event.bets:
+                row.bets.setdefault(bet.bet_id, []).append((position, bet.bet.value))
+        elif isinstance(event, RoundSettled | RoundVoided):
+            row.ended_at = event.at
+        self._changed_rounds[round_id] = row
+
+    def _take_day(self, recorded: Recorded, event: SiteEvent) -> None:
+        (last,) = self._cursor.execute(_LAST_POSITION).fetchone() or (None,)
+        if last is not None and recorded.position < last:
+            raise ValueError("later events are in the journal: run `punto rebuild journal`")
+        if isinstance(event, GamingDayClosed):
+            self._closing = (recorded, date.fromisoformat(event.day), self._calendar.closed)
+        setting = DaySetting.of(recorded.position, event)
+        self._cursor.execute(_INSERT_SETTING, asdict(setting))
+        self._change_days(setting)
+
+    def _change_days(self, setting: DaySetting) -> None:
+        self._calendar = with_setting(self._calendar, setting)
+        self._changed_days_at = setting.position
+        self._days.clear()
+
+    def _enter(self, recorded: Recorded, event: _MoneyEvent) -> None:
+        row, bet, holds_from = None, "", event.at
+        if isinstance(event, _BET_EVENTS):
+            row = self._round(event.round_id)
+            if isinstance(event, StakeLost | WinPaid | SettlementReversed):
+                bet = _bet(row, event, recorded.position)
+            if row.ended_at is not None:
+                holds_from = min(holds_from, row.ended_at)
+        moves = transfers(event, table_id="" if row is None else row.table_id, bet=bet)
+        common = _common(event, row, *self._days_of(event.at))
+        self._entries.append(_Entry(recorded, moves, holds_from, common))
+
+    def _days_of(self, at: datetime) -> tuple[date, date]:
+        days = self._days.get(at)
+        if days is None:
+            days = self._days[at] = (self._calendar.booked_on(at), self._calendar.day_of(at))
+        return days
+
+    def _round(self, round_id: str) -> RoundRow:
+        row = self._rounds.get(round_id)
+        if row is None:
+            raise LookupError(f"round {round_id} was never opened")
+        return row
+
+    def _known_rounds(self, events: Sequence[Recorded]) -> dict[str, RoundRow]:
+        ids = {
+            event.round_id
+            if isinstance(event, _BET_EVENTS)
+            else event.originator_id.removeprefix("round:")
+            for _, event in events
+            if isinstance(event, _BET_EVENTS + _ROUND_EVENTS)
+        }
+        with reading(self._cursor.connection, RoundRow) as found:
+            found.execute(_SELECT_ROUNDS, {"ids": list(ids)})
+            return {row.round_id: row for row in found}
+
+    def _know_days(self) -> None:
+        with reading(self._cursor.connection, DaySetting) as settings:
+            for setting in settings.execute(_SELECT_SETTINGS):
+                self._change_days(setting)
+
+    def _known_accounts(self) -> "_Accounts":
+        names = set(self._opened)
+        for entry in self._entries:
+            names.add(entry.wallet)
+            for debit, credit, _ in entry.moves:
+                names.update((debit, credit))
+        accounts = self._find_accounts(names)
+        for recorded, currency in self._opened.values():
+            accounts.open(recorded, currency)
+        return accounts
+
+    def _find_accounts(self, names: Collection[str]) -> "_Accounts":
+        with reading(self._cursor.connection, AccountRow) as found:
+            return _Accounts(found.execute(_SELECT_ACCOUNTS, {"accounts": list(names)}))
+
+
+class _Accounts:
+    """The ledger accounts that a page knows, by name and currency, and those that it changes.
+
+    `late` are those that it adds to before postings that are there already.
+    """
+
+    def __init__(self, rows: Iterable[AccountRow]) -> None:
+        self.changed: dict[tuple[str, str], AccountRow] = {}
+        self.late: set[str] = set()
+        self._rows = {(row.account, row.currency): row for row in rows}
+        self._currencies = {
+            account: currency for account, currency in self._rows if account.startswith(WALLET)
+        }
+
+    def open(self, recorded: Recorded, currency: str) -> None:
+        wallet = WALLET + recorded.event.originator_id.removeprefix("account:")
+        if wallet in self._currencies:
+            raise _failed(recorded, f"{wallet} is there already")
+        self._currencies[wallet] = currency
+        row = AccountRow(wallet, currency, 0, recorded.position)
+        self._rows[wallet, currency] = self.changed[wallet, currency] = row
+
+    def currency_of(self, entry: _Entry) -> str:
+        currency = self._currencies.get(entry.wallet)
+        if currency is None:
+            raise _failed(entry.recorded, f"{entry.wallet} was never opened")
+        return currency
+
+    def post(self, account: str, currency: str, amount_minor: int, position: int, line: int) -> str:
+        """Adds a posting to an account, and returns the columns that are the posting's own."""
+        key = (account, currency)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = AccountRow(account, currency, 0, position)
+        self.changed[key] = row
+        if row.position > position:
+            self.late.add(account)
+        else:
+            row.position = position
+        row.balance_minor += amount_minor
+        return (
+            f"{position}\t{line}\t{_text(account)}\t{_text(currency)}"
+            f"\t{amount_minor}\t{row.balance_minor}"
+        )
+
+
+def _bet(row: RoundRow, event: StakeLost | WinPaid | SettlementReversed, position: int) -> str:
+    """What a bet was on when it was settled."""
+    if isinstance(event, SettlementReversed):
+        position = row.corrections.get(event.correction_id, position)
+    before = [bet for since, bet in row.bets.get(event.bet_id, ()) if since < position]
+    if not before:
+        raise LookupError(f"bet {event.bet_id} of round {row.round_id} was never placed")
+    return before[-1]
+
+
+def _postings(entry: _Entry) -> Iterator[tuple[str, int, datetime]]:
+    """Each account, its amount, and from when it holds: the debit, positive, and the credit."""
+    for debit, credit, amount_minor in entry.moves:
+        is_shortfall = debit.startswith(OWED)
+        holds_from = entry.recorded.event.at if is_shortfall else entry.holds_from
+        yield debit, amount_minor, holds_from
+        yield credit, -amount_minor, holds_from
+
+
+def _common(event: _MoneyEvent, row: RoundRow | None, day: date, own_day: date) -> str:
+    """The columns that all postings of an entry have in common, as a row has them."""
+    round_id = bet_id = table_id = shoe_id = ""
+    if isinstance(event, _BET_EVENTS):
+        assert row is not None
+        round_id, bet_id = _text(row.round_id), _text(event.bet_id)
+        table_id, shoe_id = _text(row.table_id), _text(row.shoe_id)
+    account_id = _text(event.originator_id.removeprefix("account:"))
+    return (
+        f"{event.TOPIC}\t{account_id}\t{event.originator_version}\t{round_id}\t{bet_id}"
+        f"\t{table_id}\t{shoe_id}\t{event.at}\t{day}\t{own_day}"
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _text(value: str) -> str:
+    """A text as a row has it; raises ValueError where it would be another row or cell."""
+    if not value or "\t" in value or "\n" in value:
+        raise ValueError(f"{value!r} is no id")
+    return value
+
+
+def _upsert(cursor: Cursor[Any], statement: str, rows: Collection["DataclassInstance"]) -> None:
+    if rows:
+        names = [column.name for column in fields(next(iter(rows)))]
+        cursor.execute(statement, {name: [getattr(row, name) for row in rows] for name in names})
+
+
+def _failed(recorded: Recorded, why: Exception | str) -> ProjectionFailed:
+    reason = f"{recorded.event.TOPIC} of {recorded.event.originator_id}: {why}"
+    return ProjectionFailed(Journal.name, recorded.position, reason)
