@@ -6,7 +6,6 @@ table, whatever is in them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from functools import cache
 from typing import Any, cast
 
 from psycopg import Cursor
@@ -205,14 +204,14 @@ def _write(cursor: Cursor[Any], measures: DayMeasures) -> None:
     pairs = [(*place, *rest, *_values(each)) for (place, *rest), each in measures.pairs.items()]
     counts = [(*place, *_values(each)) for place, each in measures.counts.items()]
     rounds = [
-        (*(getattr(row, name) for name in _names(RoundRow)[:-1]), _stored(row.bets))
+        (*(getattr(row, name) for name in _COLUMNS[RoundRow][:-1]), _stored(row.bets))
         for row in measures.rounds.values()
     ]
     place = Place._fields
-    _execute(cursor, _ADD_PLAY, (*place, "account_id", "bet", *_names(Play)), play)
-    _execute(cursor, _ADD_PAIRS, (*place, "bet", "other_bet", *_names(Pair)), pairs)
-    _execute(cursor, _ADD_COUNTS, (*place, *_names(Count)), counts)
-    _execute(cursor, _UPSERT_ROUNDS, _names(RoundRow), rounds)
+    _execute(cursor, _ADD_PLAY, (*place, "account_id", "bet", *_COLUMNS[Play]), play)
+    _execute(cursor, _ADD_PAIRS, (*place, "bet", "other_bet", *_COLUMNS[Pair]), pairs)
+    _execute(cursor, _ADD_COUNTS, (*place, *_COLUMNS[Count]), counts)
+    _execute(cursor, _UPSERT_ROUNDS, _COLUMNS[RoundRow], rounds)
     for (table_id, rules_version), rules in measures.rules.items():
         named = {"table_id": table_id, "rules_version": rules_version}
         document = rules.model_dump(mode="json", exclude_none=True)
@@ -242,9 +241,10 @@ def _stored(bets: Mapping[str, Wager]) -> dict[str, list[Any]]:
 
 def _values(row: Any) -> list[Any]:
     """A row's columns; the library's `astuple` copies deeply, which takes ten times as long."""
-    return [getattr(row, name) for name in _names(type(row))]
+    return [getattr(row, name) for name in _COLUMNS[type(row)]]
 
 
-@cache
-def _names(row_type: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(row_type))
+_COLUMNS: dict[type, tuple[str, ...]] = {
+    row_type: tuple(each.name for each in fields(row_type))
+    for row_type in (Play, Pair, Count, Wager, RoundRow)
+}
