@@ -292,11 +292,22 @@ _UNCLOSED = """
      ORDER BY account, currency
 """
 _LAST_POSITION = "SELECT max(position) FROM journal"
-_COPY = """
-    COPY journal (
+# One text for all rows: a page costs a parameter, and no list of any column is made of it.
+# OFFSET keeps the planner from splitting a row again for each of its cells.
+_INSERT = r"""
+    INSERT INTO journal (
         position, line, account, currency, amount_minor, balance_minor, topic, account_id, number,
         round_id, bet_id, table_id, shoe_id, at, day, own_day, holds_from
-    ) FROM STDIN
+    )
+    SELECT cell[1]::bigint, cell[2]::integer, cell[3], cell[4], cell[5]::numeric,
+           cell[6]::numeric, cell[7], cell[8], cell[9]::bigint, cell[10], cell[11], cell[12],
+           cell[13], cell[14]::timestamptz, cell[15]::date, cell[16]::date,
+           cell[17]::timestamptz
+      FROM (
+        SELECT string_to_array(line, E'\t', '') AS cell
+          FROM string_to_table(%(lines)s::text, E'\n') AS line
+        OFFSET 0
+      ) AS row
 """
 # Of events that were parked, and folded when later ones had been folded already.
 _RUN_BALANCES_ANEW = """
@@ -344,7 +355,7 @@ class _Page:
             wallet = WALLET + event.originator_id.removeprefix("account:")
             if wallet in self._opened:
                 raise ValueError(f"{wallet} is there already")
-            self._opened[wallet] = (recorded, event.currency)
+            self._opened[wallet] = (recorded, _text(event.currency))
         else:
             self._enter(recorded, cast(_MoneyEvent, event))
 
@@ -357,7 +368,7 @@ class _Page:
             postings = _postings(entry)
             for line, (account, amount_minor, holds_from) in enumerate(postings, start=1):
                 posted = accounts.post(account, currency, amount_minor, entry.position, line)
-                lines.append(f"{posted}\t{entry.common}\t{holds_from}\n")
+                lines.append(f"{posted}\t{entry.common}\t{holds_from}")
         self._write_postings(lines, accounts)
         _upsert(self._cursor, _UPSERT_ROUNDS, self._changed_rounds.values())
         if self._closing is not None:
@@ -368,8 +379,8 @@ class _Page:
         with reading(self._cursor.connection, AccountRow) as found:
             unclosed = found.execute(_UNCLOSED, {"day": day, "closed": closed}).fetchall()
         accounts = self._find_accounts({HOUSE, *(row.account for row in unclosed)})
-        at, nothing = recorded.event.at, "\t".join([_NULL] * 6)
-        common = f"{recorded.event.TOPIC}\t{nothing}\t{at}\t{day}\t{day}\t{at}\n"
+        at, nothing = recorded.event.at, "\t" * 5
+        common = f"{recorded.event.TOPIC}\t{nothing}\t{at}\t{day}\t{day}\t{at}"
         lines: list[str] = []
         for row in unclosed:
             for account, amount_minor in (
@@ -384,8 +395,7 @@ class _Page:
 
     def _write_postings(self, lines: Sequence[str], accounts: "_Accounts") -> None:
         if lines:
-            with self._cursor.copy(_COPY) as copy:
-                copy.write("".join(lines))
+            self._cursor.execute(_INSERT, {"lines": "\n".join(lines)})
         if accounts.late:
             self._cursor.execute(_RUN_BALANCES_ANEW, {"accounts": sorted(accounts.late)})
         _upsert(self._cursor, _UPSERT_ACCOUNTS, accounts.changed.values())
@@ -545,8 +555,8 @@ def _postings(entry: _Entry) -> Iterator[tuple[str, int, datetime]]:
 
 
 def _common(event: _MoneyEvent, row: RoundRow | None, day: date, own_day: date) -> str:
-    """The columns that all postings of an entry have in common, as COPY reads them."""
-    round_id = bet_id = table_id = shoe_id = _NULL
+    """The columns that all postings of an entry have in common, as a row has them."""
+    round_id = bet_id = table_id = shoe_id = ""
     if isinstance(event, _BET_EVENTS):
         assert row is not None
         round_id, bet_id = _text(row.round_id), _text(event.bet_id)
@@ -560,12 +570,10 @@ def _common(event: _MoneyEvent, row: RoundRow | None, day: date, own_day: date) 
 
 @lru_cache(maxsize=65_536)
 def _text(value: str) -> str:
-    """A text as COPY reads it."""
-    return value.translate(_ESCAPES)
-
-
-_NULL = "\\N"
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+    """A text as a row has it; raises ValueError where it would be another row or cell."""
+    if not value or "\t" in value or "\n" in value:
+        raise ValueError(f"{value!r} is no id")
+    return value
 
 
 def _upsert(cursor: Cursor[Any], statement: str, rows: Collection["DataclassInstance"]) -> None:

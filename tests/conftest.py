@@ -92,7 +92,7 @@ def database(
 
 _HOUSE = """
 WITH event AS (
-    SELECT notification_id AS position, originator_id AS stream, topic,
+    SELECT originator_id AS stream, originator_version AS version, topic,
            convert_from(state, 'UTF8')::jsonb AS state
       FROM ledger.stored_events
 ), currency AS (
@@ -110,39 +110,41 @@ WITH event AS (
                           WHEN 'account.win_paid' THEN stake + win
                           WHEN 'account.commission_charged' THEN -commission
                           WHEN 'account.due_collected' THEN -commission - owed
-                          WHEN 'account.settlement_reversed' THEN
-                              refunded + owed - win - CASE result WHEN 'lost' THEN 0 ELSE stake END
+                          WHEN 'account.settlement_reversed' THEN refunded + owed - win
+                              - CASE result WHEN 'lost' THEN 0 ELSE stake END
                           ELSE 0 END) AS available,
            sum(CASE topic WHEN 'account.stake_placed' THEN stake
+                          WHEN 'account.settlement_reversed' THEN stake
                           WHEN 'account.stake_lost' THEN -stake
                           WHEN 'account.stake_returned' THEN -stake
                           WHEN 'account.win_paid' THEN -stake
-                          WHEN 'account.settlement_reversed' THEN stake
                           ELSE 0 END) AS in_play,
            sum(CASE topic WHEN 'account.commission_marked' THEN commission
-                          WHEN 'account.due_collected' THEN -commission - owed
-                          WHEN 'account.settlement_reversed' THEN owed - unmarked
-                          WHEN 'account.stake_placed' THEN owed
-                          ELSE 0 END) AS due
+                          WHEN 'account.due_collected' THEN -commission
+                          WHEN 'account.settlement_reversed' THEN -unmarked
+                          ELSE 0 END) AS due,
+           sum(CASE topic WHEN 'account.due_collected' THEN -owed ELSE owed END) AS owed
       FROM (
-        SELECT stream, topic, state ->> 'result' AS result,
+        SELECT stream, topic,
                coalesce((state ->> 'amount_minor')::numeric, 0) AS amount,
                coalesce((state ->> 'stake_minor')::numeric, 0) AS stake,
                coalesce((state ->> 'win_minor')::numeric, 0) AS win,
                coalesce((state ->> 'commission_minor')::numeric, 0) AS commission,
+               coalesce((state ->> 'owed_minor')::numeric, 0) AS owed,
                coalesce((state ->> 'refunded_minor')::numeric, 0) AS refunded,
                coalesce((state ->> 'unmarked_minor')::numeric, 0) AS unmarked,
-               coalesce((state ->> 'owed_minor')::numeric, 0) AS owed
+               state ->> 'result' AS result
           FROM event
          WHERE stream LIKE 'account:%'
       ) AS movement
       JOIN currency USING (stream)
      GROUP BY currency
 ), settled AS (
+    -- What a bet came to last: a correction settles it anew.
     SELECT DISTINCT ON (stream, state ->> 'bet_id') stream, state
       FROM event
      WHERE topic = 'round.bet_settled'
-     ORDER BY stream, state ->> 'bet_id', position DESC
+     ORDER BY stream, state ->> 'bet_id', version DESC
 ), house AS (
     SELECT currency,
            sum(CASE state ->> 'result' WHEN 'lost' THEN (state ->> 'stake_minor')::numeric
@@ -153,7 +155,7 @@ WITH event AS (
       JOIN currency USING (stream)
      GROUP BY currency
 )
-SELECT currency, from_outside, available + in_play + coalesce(won, 0) - due AS held
+SELECT currency, from_outside, available + in_play + coalesce(won, 0) - due - owed AS held
   FROM account
   LEFT JOIN house USING (currency)
 """
@@ -162,8 +164,8 @@ SELECT currency, from_outside, available + in_play + coalesce(won, 0) - due AS h
 def assert_money_in_equals_money_out(connection: psycopg.Connection) -> None:
     """Deposits less withdrawals are what accounts hold and have in play and the house has won.
 
-    What the accounts hold comes from their events, less what is due and owed;
-    what the house has won, commission included, from the latest settlements.
+    What the accounts hold comes from their events, what the house has won,
+    commission included, from those of the rounds.
     """
     for currency, from_outside, held in connection.execute(_HOUSE):
         assert from_outside == held, f"money in is not money out in {currency}"

@@ -221,7 +221,9 @@ def parse_time(text: str | None, option: str) -> datetime | None:
 def list_events(
     stream: Annotated[
         str,
-        typer.Argument(metavar="STREAM", help="round:ID, account:ID, shoe:ID, table:ID or site."),
+        typer.Argument(
+            metavar="STREAM", help="round:ID, account:ID, shoe:ID, table:ID, correction:ID or site."
+        ),
     ],
     as_json: _AsJson = False,
 ) -> None:

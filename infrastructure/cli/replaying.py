@@ -27,7 +27,10 @@ def print_replay(replayed: dict[str, Any]) -> None:
         console.print(f"Outcome {replayed['outcome']}", style="bold")
     # Without its opening, of which only a damaged round is, a round has no currency.
     if replayed["bets"] and currency is not None:
-        _print_bets(replayed["bets"])
+        _print_bets("Bets", replayed["bets"])
+        first = replayed["first_settled"]
+        if first is not None:
+            _print_bets(f"Bets as first settled, outcome {first['outcome']}", first["bets"])
     for finding in replayed["findings"]:
         console.print(Text(f"{finding['code']}: {finding['detail']}", style="bold red"))
     if not replayed["findings"]:
@@ -35,6 +38,8 @@ def print_replay(replayed: dict[str, Any]) -> None:
 
 
 _SHOWN_APART = {"version", "event", "at", "actor", "key", "rule", "rules"}
+_HANDS = {"player", "banker"}
+_BY_SOMEBODY = {"round.correction_proposed", "round.correction_rejected", "round.corrected"}
 _SPEAKS_FOR_ITSELF = {"hand", "bet", "result", "outcome", "reason"}
 
 
@@ -48,18 +53,30 @@ def step_line(step: dict[str, Any], currency: str | None) -> Text:
             line.append(" ").append_text(cards([value]))
         elif name == "cards":
             line.append(" ").append_text(cards(value))
+        elif name in _HANDS:
+            line.append(f" {name} ").append_text(cards(value))
+        elif name == "bets":
+            line.append(f" {'; '.join(_held(bet, currency) for bet in value) or 'no bets'}")
         elif name.endswith("_minor") and currency is not None:
             line.append(f" {name.removesuffix('_minor')} {money(value, currency)}")
         else:
             line.append(f" {value}" if name in _SPEAKS_FOR_ITSELF else f" {name}={value}")
+    if step["event"] in _BY_SOMEBODY:
+        line.append(f" by {step['actor']}")
     if "rule" in step:
         line.append(f" ({step['rule']})", style="italic")
     return line
 
 
-def _print_bets(bets: list[dict[str, Any]]) -> None:
+def _held(bet: dict[str, Any], currency: str | None) -> str:
+    """A bet as a correction says that it holds."""
+    stake = bet["stake_minor"] if currency is None else money(bet["stake_minor"], currency)
+    return f"{bet['bet_id']} of {bet['account_id']} on {bet['bet']} {stake}"
+
+
+def _print_bets(title: str, bets: list[dict[str, Any]]) -> None:
     print_rows(
-        "Bets",
+        title,
         (
             ("bet", lambda bet: bet["bet_id"]),
             ("account", lambda bet: bet["account_id"]),

@@ -251,11 +251,14 @@ class Generator:
             return self._unfreeze
         if self._chance(0.08):
             return self._withdraw if self.random.random() < 0.5 else self._deposit
-        if any(map(_outstanding, ledger.accounts.values())) and self.random.random() < 0.15:
+        if (
+            any(_outstanding(account) for _, account in self._own(ledger))
+            and self.random.random() < 0.15
+        ):
             return self.random.choice(
                 (self._withdraw, self._withdraw, self._collect_due, self._close_account)
             )
-        if any(not each["is_decided"] for each in ledger.corrections.values()):
+        if self._undecided(ledger):
             # Meanwhile the money is spent, and the accounts close.
             if self.random.random() < 0.7:
                 return self.random.choice(
@@ -396,6 +399,10 @@ class Generator:
             rules["allow_opposite_bets"] = choice((True, False))
         return rules
 
+    def _own(self, ledger: Ledger) -> list[tuple[str, dict[str, Any]]]:
+        """The accounts of this sequence, where others have played on the same ledger."""
+        return [(name, ledger.accounts[name]) for name in self._accounts if name in ledger.accounts]
+
     def _account(self, command: str, **fields: Any) -> dict[str, Any]:
         return {**self._fresh(command), "account_id": self._one(self._accounts, "a"), **fields}
 
@@ -407,7 +414,7 @@ class Generator:
 
     def _withdraw(self, ledger: Ledger) -> dict[str, Any]:
         command = self._account("withdraw")
-        owing = [name for name, account in ledger.accounts.items() if _outstanding(account)]
+        owing = [name for name, account in self._own(ledger) if _outstanding(account)]
         if owing and self.random.random() < 0.7:
             command["account_id"] = self.random.choice(owing)
         unknown = {"available": 7, "marks": {}, "owed": 0}
@@ -426,7 +433,7 @@ class Generator:
 
     def _collect_due(self, ledger: Ledger) -> dict[str, Any]:
         command = self._account("collect_due")
-        owing = [name for name, account in ledger.accounts.items() if _outstanding(account)]
+        owing = [name for name, account in self._own(ledger) if _outstanding(account)]
         if owing and self.random.random() < 0.7:
             command["account_id"] = self.random.choice(owing)
         return command
@@ -435,7 +442,7 @@ class Generator:
         command = self._account("close_account", reason="leaves")
         empty = [
             name
-            for name, account in ledger.accounts.items()
+            for name, account in self._own(ledger)
             if account["available"] == _outstanding(account) and account["status"] != "closed"
         ]
         if empty and self.random.random() < 0.7:
@@ -557,6 +564,13 @@ class Generator:
 
     # Corrections
 
+    def _undecided(self, ledger: Ledger) -> list[str]:
+        return [
+            correction_id
+            for correction_id in self._corrections
+            if not ledger.corrections.get(correction_id, {"is_decided": True})["is_decided"]
+        ]
+
     def _settled(self, ledger: Ledger) -> list[str]:
         return [
             round_id
@@ -625,11 +639,7 @@ class Generator:
         return bets
 
     def _decide(self, ledger: Ledger) -> dict[str, Any]:
-        open_ones = [
-            correction_id
-            for correction_id in self._corrections
-            if not ledger.corrections.get(correction_id, {"is_decided": True})["is_decided"]
-        ]
+        open_ones = self._undecided(ledger)
         known = self._corrections if self._chance(0.1) else open_ones or self._corrections
         correction_id = self._one(known, "c")
         name = "reject_correction" if self.random.random() < 0.1 else "approve_correction"

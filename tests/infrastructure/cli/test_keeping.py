@@ -144,7 +144,7 @@ def test_a_rebuild_leaves_the_same_rows(punto, played, sql, names):
     before = {name: sql(query) for name, query in ROWS.items()}
     assert all(before.values())
     ran = punto("rebuild", *names)
-    everything = ("balances", "rounds", "shoes", "tables")
+    everything = ("balances", "days", "journal", "rounds", "shoes", "tables")
     assert (ran.code, ran.out) == (0, f"Rebuilt {', '.join(names or everything)}\n")
     assert {name: sql(query) for name, query in ROWS.items()} == before
 

@@ -22,10 +22,15 @@ def tamper(sql):
 
 @pytest.fixture
 def spoiled(punto, played, tamper, sql):
-    """One event of an account has an unknown topic; how many are parked for it."""
+    """One event of an account has an unknown topic; what is parked for it."""
     tamper(f"{SPOIL} AND originator_version = 1")
     sql("UPDATE projection.tracking SET version = 0")
-    return len(punto("parked", "--json").lines)
+    return punto("parked", "--json").lines
+
+
+def events_in(parked):
+    """How many events are parked, by however many projections."""
+    return len({line["position"] for line in parked})
 
 
 def test_nothing_is_parked_in_a_ledger_that_is_whole(punto, played):
@@ -38,26 +43,27 @@ def test_nothing_is_parked_in_a_ledger_that_is_whole(punto, played):
 def test_what_is_parked_is_a_line_for_each_with_these_names(punto, spoiled):
     ran = punto("parked", "--json")
     assert (ran.code, ran.err) == (0, "")
-    assert len(ran.lines) == spoiled > 3
+    assert ran.lines == spoiled
+    assert len(spoiled) > 3
     assert all(line.keys() == NAMES for line in ran.lines)
-    first, second, *_ = ran.lines
+    first, second, *_ = [line for line in ran.lines if line["name"] == "balances"]
     assert (first["name"], first["stream"], first["version"]) == ("balances", "account:bob", 1)
     assert first["topic"] is None
     assert "cheated" in first["why"]
     assert second["why"] == f"it follows position {first['position']}"
     shown = punto("parked")
-    assert shown.out.count("account:bob") >= spoiled
+    assert shown.out.count("account:bob") >= len(spoiled)
 
 
 def test_a_retry_folds_what_was_repaired(punto, spoiled, tamper, sql):
     ran = punto("parked", "retry", "--json")
-    assert (ran.code, len(ran.lines)) == (1, spoiled)
-    assert ran.err == f"Folded: 0, still parked: {spoiled}\n"
+    assert (ran.code, len(ran.lines)) == (1, len(spoiled))
+    assert ran.err == f"Folded: 0, still parked: {len(spoiled)}\n"
     assert "There is no account bob" in punto("balance", "bob").err
     tamper(REPAIR)
     assert punto("rebuild", "--check").code == 1
     ran = punto("parked", "retry")
-    assert (ran.code, ran.err) == (0, f"Folded: {spoiled}, still parked: 0\n")
+    assert (ran.code, ran.err) == (0, f"Folded: {len(spoiled)}, still parked: 0\n")
     checked = punto("rebuild", "--check")
     assert (checked.code, checked.out, checked.err) == (0, "", "")
     assert punto("balance", "bob", "--json").document["account_id"] == "bob"
@@ -66,7 +72,7 @@ def test_a_retry_folds_what_was_repaired(punto, spoiled, tamper, sql):
 def test_a_rebuild_says_what_it_had_to_park(punto, spoiled):
     ran = punto("rebuild")
     assert ran.code == 0
-    assert ran.err.startswith(f"{spoiled} events are parked")
+    assert ran.err.startswith(f"{events_in(spoiled)} events are parked")
 
 
 def test_a_role_that_may_only_read_sees_what_is_parked_and_folds_nothing(
@@ -74,7 +80,7 @@ def test_a_role_that_may_only_read_sees_what_is_parked_and_folds_nothing(
 ):
     url = server.url(user=make_role(f"IN ROLE {READER_ROLE}"), database=database_name)
     assert punto("parked", "--json", url=url).out == punto("parked", "--json").out
-    assert f"{spoiled} events are parked" in punto("tables", url=url).err
+    assert f"{events_in(spoiled)} events are parked" in punto("tables", url=url).err
     assert "may only read" in punto("parked", "retry", url=url).refusal()
     assert "may only read" in punto("rebuild", "--check", url=url).refusal()
 
@@ -83,7 +89,7 @@ def test_commands_are_taken_while_something_is_parked(punto, spoiled):
     opened = {"command": "open_account", "key": "late", "account_id": "late", "currency": "USD"}
     ran = punto("run", "-", stdin=json.dumps(opened).encode())
     assert (ran.code, ran.document["ok"]) == (0, True)
-    assert f"{spoiled} events are parked" in ran.err
+    assert f"{events_in(spoiled)} events are parked" in ran.err
     assert punto("balance", "late").code == 0
 
 

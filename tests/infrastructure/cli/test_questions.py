@@ -168,7 +168,7 @@ BAD_USAGE = {
         "--preset",
         "x",
     ): "there is no preset 'x': points-csv",
-    ("rebuild", "nonsense"): "there is no projection 'nonsense': balances, rounds, shoes, tables",
+    ("rebuild", "nonsense"): "there is no projection 'nonsense': balances, days, journal, rounds,",
 }
 
 
@@ -356,7 +356,7 @@ def test_the_status_has_these_names_and_shows_interrupted_rounds(punto, played, 
         assert_shape(projection, PROJECTION)
         assert (projection["position"], projection["lag_events"]) == (status["head"], 0)
     names = [projection["name"] for projection in status["projections"]]
-    assert names == ["balances", "rounds", "shoes", "tables"]
+    assert names == ["balances", "days", "journal", "rounds", "shoes", "tables"]
     assert sql("SELECT max(position) FROM ledger.events") == [(status["head"],)]
     assert status["interrupted"] == ["R4"]
 
