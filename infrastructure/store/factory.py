@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SCHEMA = "ledger"
 EVENTS_TABLE = "stored_events"
 IDLE_IN_TRANSACTION_SECONDS_MAX = 30
+RECONNECT_SECONDS_MAX = 3
+"""The pool tries to connect after pauses that double; so long, and then from the beginning."""
 
 
 class LedgerDatastore(postgres.PostgresDatastore):
@@ -43,6 +45,7 @@ class LedgerDatastore(postgres.PostgresDatastore):
         # The pool opens at the first connection, so it has not used its address yet.
         self.pool.conninfo = conninfo
         self.pool.kwargs = {"row_factory": dict_row, "autocommit": True}
+        self.pool.reconnect_timeout = RECONNECT_SECONDS_MAX
         self.conninfo = conninfo
 
     def register_type_adapters(self) -> None:

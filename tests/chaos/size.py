@@ -12,6 +12,7 @@ EVENTS_READ = 5_000 * TIMES
 SEQUENCES = 10 * TIMES
 EMBEDDED_KILLS = 1 * TIMES
 COMMANDS_REFUSED_A_WHILE = 30 * TIMES
+SECONDS_AWAY = min(2 + TIMES, 20)
 
 SECONDS_MAX = 60 * TIMES
 """How long anything may take before it counts as one that hangs."""
