@@ -63,7 +63,9 @@ class Factory(postgres.PostgresFactory):
         conninfo = self.env.get(self.PUNTO_CONNINFO)
         if not conninfo:
             raise OSError(f"{self.PUNTO_CONNINFO} is not in the application's environment")
-        self.datastore = LedgerDatastore(conninfo)
+        # An application takes one turn at a time. A larger pool would fill up with every
+        # connection that was lost, and stay so.
+        self.datastore = LedgerDatastore(conninfo, max_overflow=1)
 
     def env_create_table(self) -> bool:
         """Never: migrations make the tables."""

@@ -21,6 +21,10 @@ from tests.infrastructure.proxy import Proxy
 CLIENT = Client("cli")
 OPEN = {"command": "open_account", "key": "open", "account_id": "a", "currency": "USD"}
 DEPOSIT = {"command": "deposit", "key": "in", "account_id": "a", "amount_minor": 100}
+_OTHERS = """
+  FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
 
 
 @pytest.fixture
@@ -169,3 +173,15 @@ def test_events_that_were_stored_past_the_lock_are_taken_up_by_a_new_try(casino,
     (answer,) = send(casino, {**DEPOSIT, "key": "more"})
 
     assert answer["result"]["available_minor"] == 207
+
+
+def test_an_application_keeps_two_connections_at_most_however_many_it_lost(casino, superuser_url):
+    """Those of many applications are to fit into one server, above all when it was away."""
+    send(casino, OPEN)
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        for number in range(10):
+            superuser.execute(f"SELECT pg_terminate_backend(pid, 10000) {_OTHERS}")
+            assert send(casino, {**DEPOSIT, "key": f"in{number}"})[0]["ok"]
+        (count,) = superuser.execute(f"SELECT count(*) {_OTHERS}").fetchone()
+
+    assert count <= 2
