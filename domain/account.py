@@ -5,9 +5,11 @@ version is its sequential transaction number.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Self, assert_never
+from typing import ClassVar, Self, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from domain.bets import Result, Settlement
 from domain.errors import Refused
@@ -18,7 +20,6 @@ from domain.event import (
     DomainEvent,
     PositiveAmount,
     Stamp,
-    replace,
 )
 from domain.money import Collection
 
@@ -145,8 +146,7 @@ AccountEvent = (
 )
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(Struct, frozen=True):
     """What a player has, has in play, and owes."""
 
     id: str
@@ -154,7 +154,7 @@ class Account:
     at: datetime = NEVER
     currency: str = ""
     available_minor: int = 0
-    stakes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    stakes: Mapping[tuple[str, str], int] = {}
     commission_due_minor: int = 0
     owed_minor: int = 0
     is_frozen: bool = False
@@ -179,7 +179,7 @@ class Account:
         """Opens the account; refuses one that is there, closed or not."""
         if self.version:
             raise Refused("already_exists", f"account {self.name} is there", field="account_id")
-        return AccountOpened(**stamp.on(self.id, 1), currency=currency)
+        return AccountOpened(*stamp.on(self.id, 1), currency=currency)
 
     def deposit(self, amount_minor: int, *, stamp: Stamp) -> FundsDeposited:
         """Takes money in; a frozen account may still receive."""
@@ -190,7 +190,7 @@ class Account:
                 f"the balance would exceed {MAXIMUM_BALANCE_MINOR} minor units",
                 field="amount_minor",
             )
-        return FundsDeposited(**self._next(stamp), amount_minor=amount_minor)
+        return FundsDeposited(*self._next(stamp), amount_minor=amount_minor)
 
     def withdraw(self, amount_minor: int, *, stamp: Stamp) -> FundsWithdrawn:
         """Pays money out; neither what is due nor what is owed can be withdrawn."""
@@ -204,7 +204,7 @@ class Account:
                 f"{outstanding} of the {self.available_minor} available are due or owed",
                 field="amount_minor",
             )
-        return FundsWithdrawn(**self._next(stamp), amount_minor=amount_minor)
+        return FundsWithdrawn(*self._next(stamp), amount_minor=amount_minor)
 
     def place_stake(
         self, stake_minor: int, *, round_id: str, bet_id: str, stamp: Stamp
@@ -219,7 +219,7 @@ class Account:
             raise Refused("limit_above", "the wins of so many bets could not be paid")
         assert (round_id, bet_id) not in self.stakes, "the round refuses a bet that is there"
         return StakePlaced(
-            **self._next(stamp), round_id=round_id, bet_id=bet_id, stake_minor=stake_minor
+            *self._next(stamp), round_id=round_id, bet_id=bet_id, stake_minor=stake_minor
         )
 
     def resolve_stake(
@@ -236,14 +236,13 @@ class Account:
         Commission that the balance does not cover, or that is collected later,
         is marked as due. The win and the commission are never netted.
         """
-        bet: dict[str, Any] = {"round_id": round_id, "bet_id": bet_id}
-        stake: dict[str, Any] = {**bet, "stake_minor": self.stakes[round_id, bet_id]}
+        stake_minor = self.stakes[round_id, bet_id]
         if settlement.result is Result.LOST:
-            return (StakeLost(**self._next(stamp), **stake),)
+            return (StakeLost(*self._next(stamp), round_id, bet_id, stake_minor),)
         if settlement.result is not Result.WON:
-            return (StakeReturned(**self._next(stamp), **stake),)
+            return (StakeReturned(*self._next(stamp), round_id, bet_id, stake_minor),)
 
-        paid = WinPaid(**self._next(stamp), **stake, win_minor=settlement.win_minor)
+        paid = WinPaid(*self._next(stamp), round_id, bet_id, stake_minor, settlement.win_minor)
         events: list[AccountEvent] = [paid]
         covered = self.available_minor + paid.stake_minor + paid.win_minor
         charged = 0
@@ -251,25 +250,22 @@ class Account:
             charged = min(settlement.commission_minor, covered)
         marked = settlement.commission_minor - charged
         if charged:
-            events.append(
-                CommissionCharged(**self._next(stamp, 1), **bet, commission_minor=charged)
-            )
+            events.append(CommissionCharged(*self._next(stamp, 1), round_id, bet_id, charged))
         if marked:
-            events.append(
-                CommissionMarked(**self._next(stamp, len(events)), **bet, commission_minor=marked)
-            )
+            ahead = len(events)
+            events.append(CommissionMarked(*self._next(stamp, ahead), round_id, bet_id, marked))
         return tuple(events)
 
     def freeze(self, reason: str, *, stamp: Stamp) -> AccountFrozen:
         """Stops bets and withdrawals."""
         self._must_be_open()
         self._must_not_be_frozen()
-        return AccountFrozen(**self._next(stamp), reason=reason)
+        return AccountFrozen(*self._next(stamp), reason=reason)
 
     def unfreeze(self, reason: str, *, stamp: Stamp) -> AccountUnfrozen:
         """Allows bets and withdrawals again; of an account that is not frozen it records that."""
         self._must_be_open()
-        return AccountUnfrozen(**self._next(stamp), reason=reason)
+        return AccountUnfrozen(*self._next(stamp), reason=reason)
 
     def close(self, reason: str, *, stamp: Stamp) -> AccountClosed:
         """Ends the account; it must hold nothing, have nothing in play, and owe nothing."""
@@ -282,7 +278,7 @@ class Account:
         outstanding = self.commission_due_minor + self.owed_minor
         if outstanding:
             raise Refused("commission_outstanding", f"{outstanding} are due or owed")
-        return AccountClosed(**self._next(stamp), reason=reason)
+        return AccountClosed(*self._next(stamp), reason=reason)
 
     def must_be_known(self) -> None:
         """Refuses an account that was never opened."""
@@ -290,8 +286,8 @@ class Account:
             raise Refused("unknown_account", f"there is no account {self.name}", field="account_id")
 
     def _must_be_open(self) -> None:
-        self.must_be_known()
-        if self.is_closed:
+        if not self.version or self.is_closed:
+            self.must_be_known()
             raise Refused("account_closed", f"account {self.name} is closed", field="account_id")
 
     def _must_not_be_frozen(self) -> None:
@@ -306,19 +302,14 @@ class Account:
                 field=name,
             )
 
-    def _next(self, stamp: Stamp, ahead: int = 0) -> dict[str, Any]:
-        return stamp.on(self.id, self.version + 1 + ahead)
+    def _next(self, stamp: Stamp, ahead: int = 0) -> tuple[str, int, datetime, str, str]:
+        return self.id, self.version + 1 + ahead, stamp.at, stamp.actor, stamp.key
 
     def apply(self, event: AccountEvent) -> Self:
+        # The events that an account has most of come first.
         account = replace(self, version=event.originator_version, at=event.at)
         available = self.available_minor
         match event:
-            case AccountOpened():
-                return replace(account, currency=event.currency)
-            case FundsDeposited():
-                return replace(account, available_minor=available + event.amount_minor)
-            case FundsWithdrawn():
-                return replace(account, available_minor=available - event.amount_minor)
             case StakePlaced():
                 stakes = {**self.stakes, (event.round_id, event.bet_id): event.stake_minor}
                 return replace(
@@ -340,6 +331,12 @@ class Account:
                 )
             case CommissionCharged():
                 return replace(account, available_minor=available - event.commission_minor)
+            case AccountOpened():
+                return replace(account, currency=event.currency)
+            case FundsDeposited():
+                return replace(account, available_minor=available + event.amount_minor)
+            case FundsWithdrawn():
+                return replace(account, available_minor=available - event.amount_minor)
             case CommissionMarked():
                 return replace(
                     account,

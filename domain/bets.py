@@ -62,6 +62,8 @@ CASES: dict[BetKind, tuple[str, str]] = {
 """The bets that have two prices, and what each price is for."""
 
 _NEED_RANK = frozenset({BetKind.PLAYER_PAIR, BetKind.BANKER_PAIR, BetKind.EITHER_PAIR})
+NEED_FACES = _NEED_RANK | {BetKind.PERFECT_PAIR}
+"""The bets that points alone do not decide."""
 
 
 @dataclass(frozen=True, slots=True)

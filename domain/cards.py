@@ -6,8 +6,7 @@ that was burned face down is `??`.
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
@@ -18,16 +17,36 @@ TEN_VALUED = "0"
 UNKNOWN = "?"
 
 
-@dataclass(frozen=True, slots=True)
+_CARDS: dict[str, "Card"] = {}
+
+
 class Card:
-    """A card as it was seen; `points` is its value in punto banco, 0 to 9."""
+    """A card as it was seen; `points` is its value in punto banco, 0 to 9.
+
+    There is one object for each notation, so that cards are equal where they
+    are the same object.
+    """
+
+    __slots__ = ("_text", "points", "rank", "suit")
 
     rank: str
     suit: str
     points: int
 
+    def __init__(self, rank: str, suit: str, points: int) -> None:
+        assert rank + suit not in _CARDS, "parse_card gives the card that is there"
+        self.rank, self.suit, self.points = rank, suit, points
+        self._text = rank + suit
+        _CARDS[self._text] = self
+
     def __str__(self) -> str:
-        return self.rank + self.suit
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<{self._text}>"
+
+    def __reduce__(self) -> tuple[Callable[[str], "Card"], tuple[str]]:
+        return _CARDS.__getitem__, (self._text,)
 
     @property
     def has_known_rank(self) -> bool:
@@ -44,11 +63,9 @@ def _points(rank: str) -> int:
     return int(rank) if rank in "23456789" else 0
 
 
-_CARDS = {
-    rank + suit: Card(rank, suit, _points(rank))
-    for rank in RANKS + TEN_VALUED
-    for suit in SUITS + UNKNOWN
-}
+for _rank in RANKS + TEN_VALUED:
+    for _suit in SUITS + UNKNOWN:
+        Card(_rank, _suit, _points(_rank))
 FACE_DOWN = Card(UNKNOWN, UNKNOWN, 0)
 
 DECK: tuple[Card, ...] = tuple(_CARDS[rank + suit] for suit in SUITS for rank in RANKS)
@@ -58,7 +75,7 @@ DECK: tuple[Card, ...] = tuple(_CARDS[rank + suit] for suit in SUITS for rank in
 def parse_card(text: object) -> Card:
     """The card that a notation names; raises ValueError for anything else."""
     card = _CARDS.get(text) if isinstance(text, str) else None
-    if card is None:
+    if card is None or card is FACE_DOWN:
         raise ValueError(
             f"{str(text)[:20]!r} is not a card: write rank and suit, as in 9H, TD or 0?"
         )
@@ -68,6 +85,12 @@ def parse_card(text: object) -> Card:
 def parse_burned_card(text: object) -> Card:
     """As `parse_card`, and `??` for a card that was burned face down."""
     return FACE_DOWN if text == "??" else parse_card(text)
+
+
+def must_show_face(*cards: Card) -> None:
+    """Raises ValueError where a card was face down: only burned ones are."""
+    if FACE_DOWN in cards:
+        raise ValueError("a card that was dealt shows its face")
 
 
 def _read_card(value: object) -> Card:
@@ -107,12 +130,12 @@ def excess_cards(cards: Iterable[Card], *, decks: int) -> dict[str, int]:
     for card, count in seen.items():
         by_rank[card.rank] += count
     for rank, count in by_rank.items():
-        has_unknown_suit = Card(rank, UNKNOWN, _points(rank)) in seen
+        has_unknown_suit = _CARDS[rank + UNKNOWN] in seen
         if rank in RANKS and has_unknown_suit and count > 4 * decks:
             excess[rank + UNKNOWN] = count
     for suit in SUITS:
-        ten_valued = sum(seen[Card(rank, suit, 0)] for rank in "TJQK" + TEN_VALUED)
-        if Card(TEN_VALUED, suit, 0) in seen and ten_valued > 4 * decks:
+        ten_valued = sum(seen[_CARDS[rank + suit]] for rank in "TJQK" + TEN_VALUED)
+        if _CARDS[TEN_VALUED + suit] in seen and ten_valued > 4 * decks:
             excess[TEN_VALUED + suit] = ten_valued
     ten_valued = sum(by_rank[rank] for rank in "TJQK" + TEN_VALUED)
     if by_rank[TEN_VALUED] and ten_valued > 16 * decks:

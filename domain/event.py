@@ -2,17 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, dataclass_transform
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from msgspec import Meta, Struct, StructMeta
 
 from domain.errors import Refused
-
-ID_PATTERN = r"^[A-Za-z0-9._:-]{1,64}$"
-"""Ids are chosen by the client."""
-
-TEXT_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]{1,500}$"
-"""Reasons are written for people; nothing in them moves a cursor or turns the text around."""
 
 MAXIMUM_MINOR = 10**15
 """The largest single amount, in minor units."""
@@ -20,33 +14,51 @@ MAXIMUM_MINOR = 10**15
 MAXIMUM_WIN_MINOR = 10**16
 """No bet may win more than this, in minor units."""
 
-Id = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
-Text = Annotated[str, StringConstraints(pattern=TEXT_PATTERN)]
-Amount = Annotated[int, Field(ge=0)]
-PositiveAmount = Annotated[int, Field(gt=0)]
+EVENT_TYPES: dict[str, "type[DomainEvent]"] = {}
+"""Every event type by its topic."""
+
+UtcTime = Annotated[datetime, Meta(tz=True)]
+Amount = Annotated[int, Meta(ge=0)]
+PositiveAmount = Annotated[int, Meta(gt=0)]
 
 
-def _in_utc(at: datetime) -> datetime:
-    try:
-        return at.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("lies outside the calendar in UTC") from None
+@dataclass_transform(frozen_default=True)
+class _Topics(StructMeta):
+    """Stores each event under its `TOPIC`, whatever its class is called."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], **config: Any
+    ) -> Any:
+        topic = body.get("TOPIC")
+        if topic is None:
+            return super().__new__(mcls, name, bases, body, **config)
+        assert topic not in EVENT_TYPES, f"two events share the topic {topic}"
+        event_type: Any = super().__new__(mcls, name, bases, body, tag=topic, **config)
+        EVENT_TYPES[topic] = event_type
+        return event_type
 
 
-UtcTime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
-
-
-class DomainEvent(BaseModel):
+class DomainEvent(
+    Struct,
+    metaclass=_Topics,
+    tag_field="topic",
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    gc=False,
+):
     """An immutable fact in the past tense.
 
-    `at` is when it happened, by the caller's clock; `actor` who did it; `key`
-    the idempotency key of the command behind it. A subclass names the `TOPIC`
-    that it is stored under, which no rename of the class changes. When the
-    shape of a released event changes, `class_version` goes up and a static
+    `at` is when it happened, by the caller's clock in UTC; `actor` who did it;
+    `key` the idempotency key of the command behind it. A subclass names the
+    `TOPIC` that it is stored under, which no rename of the class changes. When
+    the shape of a released event changes, `class_version` goes up and a static
     method `upcast_vN_vM(state)` brings an older state to the newer shape.
-    """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    What is read is checked against the types of the fields; what is written
+    comes from commands that were. Events are structs and not pydantic models
+    because a ledger is folded event by event: they are read ten times as fast.
+    """
 
     TOPIC: ClassVar[str]
     class_version: ClassVar[int] = 1
@@ -57,34 +69,9 @@ class DomainEvent(BaseModel):
     actor: str
     key: str
 
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        super().__pydantic_init_subclass__(**kwargs)
-        topic = cls.__dict__.get("TOPIC")
-        if topic is not None:
-            assert topic not in EVENT_TYPES, f"two events share the topic {topic}"
-            EVENT_TYPES[topic] = cls
-
-
-if TYPE_CHECKING:
-    from dataclasses import replace as replace
-else:
-
-    def replace(state, /, **changes):
-        """As `dataclasses.replace`, for a state with plain fields and no slots.
-
-        Several times as fast, which counts where every event makes a new state.
-        """
-        fresh = object.__new__(type(state))
-        fresh.__dict__.update(state.__dict__, **changes)
-        return fresh
-
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 """When nothing has happened yet."""
-
-EVENT_TYPES: dict[str, type[DomainEvent]] = {}
-"""Every event type by its topic."""
 
 
 class Recorded(NamedTuple):
@@ -115,15 +102,9 @@ class Stamp:
     actor: str
     key: str
 
-    def on(self, stream_id: str, version: int) -> dict[str, Any]:
-        """The common fields of the event that becomes `version` of a stream."""
-        return {
-            "originator_id": stream_id,
-            "originator_version": version,
-            "at": self.at,
-            "actor": self.actor,
-            "key": self.key,
-        }
+    def on(self, stream_id: str, version: int) -> tuple[str, int, datetime, str, str]:
+        """The common fields, in their order, of the event that becomes `version` of a stream."""
+        return stream_id, version, self.at, self.actor, self.key
 
 
 class OutOfOrder(Refused):

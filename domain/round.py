@@ -1,15 +1,27 @@
 """A round: its bets, the cards as they fell, the outcome and the settlement of each bet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Self, assert_never
+from typing import ClassVar, Self, assert_never
 
-from domain.bets import OPEN, RETURNED, BetKind, Deal, Result, Settlement, is_undecidable
-from domain.cards import Card, CardField
+from msgspec import Struct
+from msgspec.structs import replace
+
+from domain.bets import (
+    NEED_FACES,
+    OPEN,
+    RETURNED,
+    BetKind,
+    Deal,
+    Result,
+    Settlement,
+    is_undecidable,
+)
+from domain.cards import Card, must_show_face
 from domain.errors import Refused
-from domain.event import NEVER, Amount, DomainEvent, PositiveAmount, Stamp, replace
+from domain.event import NEVER, Amount, DomainEvent, PositiveAmount, Stamp
 from domain.rules import STANDARD_RULES, Rules
 from domain.tableau import Hand, Outcome, next_hand
 
@@ -53,22 +65,27 @@ class BettingClosed(DomainEvent):
     TOPIC: ClassVar[str] = "round.betting_closed"
 
 
-class CardDealt(DomainEvent):
-    """One of a hand's first two cards; `irregular` says what was wrong with its deal."""
+class _CardOfHand(DomainEvent):
+    """A card that a hand got; `irregular` says what was wrong with its deal."""
+
+    hand: Hand
+    card: Card
+    irregular: str | None = None
+
+    def __post_init__(self) -> None:
+        must_show_face(self.card)
+
+
+class CardDealt(_CardOfHand):
+    """One of a hand's first two cards."""
 
     TOPIC: ClassVar[str] = "round.card_dealt"
-    hand: Hand
-    card: CardField
-    irregular: str | None = None
 
 
-class ThirdCardDrawn(DomainEvent):
-    """A hand's third card; `irregular` says what was wrong with its deal."""
+class ThirdCardDrawn(_CardOfHand):
+    """A hand's third card."""
 
     TOPIC: ClassVar[str] = "round.third_card_drawn"
-    hand: Hand
-    card: CardField
-    irregular: str | None = None
 
 
 class RoundResolved(DomainEvent):
@@ -129,8 +146,7 @@ class RoundState(StrEnum):
     VOID = "void"
 
 
-@dataclass(frozen=True)
-class Bet:
+class Bet(Struct, frozen=True):
     """An accepted bet; `settlement` says what became of it, once that is known."""
 
     id: str
@@ -149,8 +165,7 @@ class Declared:
     outcome: Outcome
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(Struct, frozen=True):
     """One round of punto banco, from its first bet to its settlement."""
 
     id: str
@@ -163,7 +178,7 @@ class Round:
     currency: str = ""
     rules_version: int = 0
     rules: Rules = STANDARD_RULES
-    bets: Mapping[str, Bet] = field(default_factory=dict)
+    bets: Mapping[str, Bet] = {}
     cancelled: frozenset[str] = frozenset()
     player: tuple[Card, ...] = ()
     banker: tuple[Card, ...] = ()
@@ -201,7 +216,7 @@ class Round:
         if self.state is not RoundState.UNOPENED:
             raise Refused("already_exists", f"round {self.name} is there", field="round_id")
         return RoundOpened(
-            **self._next(stamp),
+            *self._next(stamp),
             table_id=table_id,
             shoe_id=shoe_id,
             number=number,
@@ -231,7 +246,7 @@ class Round:
                         field="bet",
                     )
         return BetPlaced(
-            **self._next(stamp),
+            *self._next(stamp),
             bet_id=bet_id,
             account_id=account_id,
             bet=kind,
@@ -244,13 +259,13 @@ class Round:
             raise Refused("bet_cancelled", f"bet {bet_id} was cancelled", field="bet_id")
         if self.state is not RoundState.UNOPENED:
             self._must_be_betting()
-        return BetCancelled(**self._next(stamp), bet_id=bet_id)
+        return BetCancelled(*self._next(stamp), bet_id=bet_id)
 
     def close_betting(self, *, stamp: Stamp) -> BettingClosed:
         """Ends the betting."""
         self.must_be_known()
         self._must_be_betting()
-        return BettingClosed(**self._next(stamp))
+        return BettingClosed(*self._next(stamp))
 
     def deal(
         self, cards: tuple[Card, ...], *, irregular: str | None, stamp: Stamp
@@ -266,15 +281,16 @@ class Round:
         self.must_be_dealing()
         player, banker = list(self.player), list(self.banker)
         is_resolved = self.declared is not None
+        need_faces = self._bets_that_need_faces()
         brings_both_thirds = (
             irregular is not None and len(self.dealt) <= 4 and len(self.dealt) + len(cards) == 6
         )
         events: list[RoundEvent] = []
+        demanded = next_hand(_points(player), _points(banker))
         for card in cards:
-            demanded = next_hand(_points(player), _points(banker))
             if len(player) + len(banker) < 4:
                 assert demanded is not None
-                self._must_decide_every_bet(demanded, card)
+                _must_decide(need_faces, demanded, card)
                 hand = demanded
             else:
                 goes_to = Hand.PLAYER if brings_both_thirds and len(player) < 3 else demanded
@@ -282,14 +298,15 @@ class Round:
             (player if hand is Hand.PLAYER else banker).append(card)
             common = self._next(stamp, len(events))
             if len(player if hand is Hand.PLAYER else banker) <= 2:
-                events.append(CardDealt(**common, hand=hand, card=card, irregular=irregular))
+                events.append(CardDealt(*common, hand=hand, card=card, irregular=irregular))
             else:
-                events.append(ThirdCardDrawn(**common, hand=hand, card=card, irregular=irregular))
-            if not is_resolved and next_hand(_points(player), _points(banker)) is None:
+                events.append(ThirdCardDrawn(*common, hand=hand, card=card, irregular=irregular))
+            demanded = next_hand(_points(player), _points(banker))
+            if not is_resolved and demanded is None:
                 deal = Deal.of(tuple(player), tuple(banker))
                 events.append(
                     RoundResolved(
-                        **self._next(stamp, len(events)),
+                        *self._next(stamp, len(events)),
                         player_total=deal.player_total,
                         banker_total=deal.banker_total,
                         outcome=deal.outcome,
@@ -314,22 +331,22 @@ class Round:
         thirds = [(Hand.PLAYER, card) for card in player[2:]]
         thirds += [(Hand.BANKER, card) for card in banker[2:]]
         events: list[RoundEvent] = [
-            CardDealt(**self._next(stamp, ahead), hand=hand, card=card)
+            CardDealt(*self._next(stamp, ahead), hand=hand, card=card)
             for ahead, (hand, card) in enumerate(dealt)
         ]
         events += [
-            ThirdCardDrawn(**self._next(stamp, ahead), hand=hand, card=card)
+            ThirdCardDrawn(*self._next(stamp, ahead), hand=hand, card=card)
             for ahead, (hand, card) in enumerate(thirds, len(events))
         ]
         events.append(
             RoundResolved(
-                **self._next(stamp, len(events)),
+                *self._next(stamp, len(events)),
                 player_total=declared.player_total,
                 banker_total=declared.banker_total,
                 outcome=declared.outcome,
             )
         )
-        events.append(RoundSettled(**self._next(stamp, len(events))))
+        events.append(RoundSettled(*self._next(stamp, len(events))))
         return tuple(events)
 
     def settle(self, *, stamp: Stamp) -> tuple[RoundEvent, ...]:
@@ -343,7 +360,7 @@ class Round:
             settlement = self.rules.settle(bet.kind, bet.stake_minor, deal)
             events.append(
                 BetSettled(
-                    **self._next(stamp, len(events)),
+                    *self._next(stamp, len(events)),
                     bet_id=bet.id,
                     result=settlement.result,
                     stake_minor=bet.stake_minor,
@@ -351,14 +368,14 @@ class Round:
                     commission_minor=settlement.commission_minor,
                 )
             )
-        events.append(RoundSettled(**self._next(stamp, len(events))))
+        events.append(RoundSettled(*self._next(stamp, len(events))))
         return tuple(events)
 
     def void(self, reason: str, *, stamp: Stamp) -> RoundVoided:
         """Calls the round off before it is settled."""
         self.must_be_known()
         self._must_not_be_finished()
-        return RoundVoided(**self._next(stamp), reason=reason)
+        return RoundVoided(*self._next(stamp), reason=reason)
 
     def must_be_known(self) -> None:
         """Refuses a round that was never opened."""
@@ -373,8 +390,8 @@ class Round:
             raise Refused("betting_open", f"round {self.name} still takes bets", field="round_id")
 
     def _must_be_betting(self) -> None:
-        self._must_not_be_finished()
         if self.state is not RoundState.BETTING:
+            self._must_not_be_finished()
             raise Refused(
                 "betting_closed", f"betting on round {self.name} is closed", field="round_id"
             )
@@ -385,22 +402,27 @@ class Round:
         if self.state is RoundState.VOID:
             raise Refused("round_void", f"round {self.name} is void", field="round_id")
 
-    def _must_decide_every_bet(self, hand: Hand, card: Card) -> None:
-        for bet in self.open_bets:
-            looks_at_it = _LOOKS_AT.get(bet.kind, hand) is hand
-            if looks_at_it and is_undecidable(bet.kind, card):
-                raise Refused(
-                    "undecidable_bet",
-                    f"{card} leaves bet {bet.id} on {bet.kind.value} without an answer",
-                    field="cards",
-                )
+    def _bets_that_need_faces(self) -> tuple[Bet, ...]:
+        return tuple(bet for bet in self.open_bets if bet.kind in NEED_FACES)
 
-    def _next(self, stamp: Stamp, ahead: int = 0) -> dict[str, Any]:
-        return stamp.on(self.id, self.version + 1 + ahead)
+    def _next(self, stamp: Stamp, ahead: int = 0) -> tuple[str, int, datetime, str, str]:
+        return self.id, self.version + 1 + ahead, stamp.at, stamp.actor, stamp.key
 
     def apply(self, event: RoundEvent) -> Self:
+        # The events that a round has most of come first.
         now = replace(self, version=event.originator_version, at=event.at)
         match event:
+            case BetPlaced():
+                bet = Bet(event.bet_id, event.account_id, event.bet, event.stake_minor)
+                return replace(now, bets={**self.bets, bet.id: bet})
+            case BetSettled():
+                settlement = Settlement(event.result, event.win_minor, event.commission_minor)
+                return replace(now, bets=_settled(self.bets, event.bet_id, settlement))
+            case CardDealt() | ThirdCardDrawn():
+                dealt = (*self.dealt, event.card)
+                if event.hand is Hand.PLAYER:
+                    return replace(now, player=(*self.player, event.card), dealt=dealt)
+                return replace(now, banker=(*self.banker, event.card), dealt=dealt)
             case RoundOpened():
                 return replace(
                     now,
@@ -412,27 +434,16 @@ class Round:
                     rules_version=event.rules_version,
                     rules=event.rules,
                 )
-            case BetPlaced():
-                bet = Bet(event.bet_id, event.account_id, event.bet, event.stake_minor)
-                return replace(now, bets={**self.bets, bet.id: bet})
-            case BetCancelled():
-                bets = _settled(self.bets, event.bet_id, RETURNED)
-                return replace(now, bets=bets, cancelled=self.cancelled | {event.bet_id})
             case BettingClosed():
                 return replace(now, state=RoundState.DEALING)
-            case CardDealt() | ThirdCardDrawn():
-                dealt = (*self.dealt, event.card)
-                if event.hand is Hand.PLAYER:
-                    return replace(now, player=(*self.player, event.card), dealt=dealt)
-                return replace(now, banker=(*self.banker, event.card), dealt=dealt)
             case RoundResolved():
                 declared = Declared(event.player_total, event.banker_total, event.outcome)
                 return replace(now, state=RoundState.RESOLVED, declared=declared)
-            case BetSettled():
-                settlement = Settlement(event.result, event.win_minor, event.commission_minor)
-                return replace(now, bets=_settled(self.bets, event.bet_id, settlement))
             case RoundSettled():
                 return replace(now, state=RoundState.SETTLED)
+            case BetCancelled():
+                bets = _settled(self.bets, event.bet_id, RETURNED)
+                return replace(now, bets=bets, cancelled=self.cancelled | {event.bet_id})
             case RoundVoided():
                 returned = {bet.id: replace(bet, settlement=RETURNED) for bet in self.bets.values()}
                 return replace(now, state=RoundState.VOID, bets=returned)
@@ -442,6 +453,17 @@ class Round:
 
 _LOOKS_AT = {BetKind.PLAYER_PAIR: Hand.PLAYER, BetKind.BANKER_PAIR: Hand.BANKER}
 _OPPOSITE = {BetKind.PLAYER: BetKind.BANKER, BetKind.BANKER: BetKind.PLAYER}
+
+
+def _must_decide(bets: tuple[Bet, ...], hand: Hand, card: Card) -> None:
+    for bet in bets:
+        looks_at_it = _LOOKS_AT.get(bet.kind, hand) is hand
+        if looks_at_it and is_undecidable(bet.kind, card):
+            raise Refused(
+                "undecidable_bet",
+                f"{card} leaves bet {bet.id} on {bet.kind.value} without an answer",
+                field="cards",
+            )
 
 
 def _points(cards: list[Card]) -> list[int]:

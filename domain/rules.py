@@ -1,5 +1,7 @@
 """A table's rules, as they are recorded with each round."""
 
+from fractions import Fraction
+from functools import cached_property
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -93,11 +95,17 @@ class Rules(BaseModel):
                 raise ValueError(f"{kind.value} has a price for {cases[0]} and one for {cases[1]}")
         return self
 
+    @cached_property
+    def as_json(self) -> bytes:
+        """The rules in compact JSON, every part that is set written out."""
+        return self.model_dump_json(exclude_none=True).encode()
+
     def check_stake(self, kind: BetKind, stake_minor: int) -> None:
         """Refuses a bet that the table does not offer, or a stake outside its limits."""
-        if kind not in self.odds:
+        bounds = self._bounds.get(kind)
+        if bounds is None:
             raise Refused("bet_not_offered", f"the table offers no {kind.value} bet", field="bet")
-        minimum, maximum = self.limits.of(kind)
+        minimum, maximum, payable = bounds
         if stake_minor < minimum:
             raise Refused(
                 "limit_below",
@@ -110,18 +118,28 @@ class Rules(BaseModel):
                 f"stake {stake_minor} is above the maximum of {maximum}",
                 field="stake_minor",
             )
-
-        if self._most_it_wins(kind, stake_minor) > MAXIMUM_WIN_MINOR:
+        if stake_minor > payable:
             raise Refused(
                 "limit_above",
                 f"stake {stake_minor} could win more than {MAXIMUM_WIN_MINOR} minor units",
                 field="stake_minor",
             )
 
-    def _most_it_wins(self, kind: BetKind, stake_minor: int) -> int:
-        price = self.odds[kind]
+    @cached_property
+    def _bounds(self) -> dict[BetKind, tuple[int, int, int]]:
+        """The least and the most that may be staked on each bet, and the most that can be paid."""
+        return {
+            kind: (*self.limits.of(kind), self._largest_payable(price))
+            for kind, price in self.odds.items()
+        }
+
+    def _largest_payable(self, price: Price | dict[str, Price]) -> int:
         prices = price.values() if isinstance(price, dict) else (price,)
-        return max(win_at(stake_minor, each, self.win_rounding) for each in prices)
+        numerator, denominator = max(prices, key=lambda each: Fraction(*each))
+        largest = min(MAXIMUM_MINOR, (MAXIMUM_WIN_MINOR + 1) * denominator // numerator + 1)
+        while win_at(largest, (numerator, denominator), self.win_rounding) > MAXIMUM_WIN_MINOR:
+            largest -= 1
+        return largest
 
     def settle(self, kind: BetKind, stake_minor: int, deal: Deal) -> Settlement:
         """What a stake comes to on a complete deal, in minor units."""

@@ -1,12 +1,14 @@
 """A shoe: its cards, physical or shuffled by a seed, and the rounds dealt from it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal, Self, assert_never
 
-from domain.cards import FACE_DOWN, BurnedCardField, Card, CardField, burn_count, excess_cards
+from msgspec import Struct
+from msgspec.structs import replace
+
+from domain.cards import FACE_DOWN, Card, burn_count, excess_cards, must_show_face
 from domain.errors import Refused
-from domain.event import NEVER, DomainEvent, Stamp, replace
+from domain.event import NEVER, DomainEvent, Stamp
 from domain.shuffle import SCHEME, commitment, shuffled
 
 Source = Literal["physical", "shuffled"]
@@ -37,7 +39,7 @@ class CardsBurned(DomainEvent):
     """Cards were burned before the first round; the first one was turned up."""
 
     TOPIC: ClassVar[str] = "shoe.cards_burned"
-    cards: tuple[BurnedCardField, ...]
+    cards: tuple[Card, ...]
 
 
 class RoundStarted(DomainEvent):
@@ -53,7 +55,10 @@ class CardsDrawn(DomainEvent):
 
     TOPIC: ClassVar[str] = "shoe.cards_drawn"
     round_id: str
-    cards: tuple[CardField, ...]
+    cards: tuple[Card, ...]
+
+    def __post_init__(self) -> None:
+        must_show_face(*self.cards)
 
 
 class CutCardReached(DomainEvent):
@@ -72,8 +77,7 @@ class ShoeClosed(DomainEvent):
 ShoeEvent = ShoeOpened | CardsBurned | RoundStarted | CardsDrawn | CutCardReached | ShoeClosed
 
 
-@dataclass(frozen=True)
-class Shoe:
+class Shoe(Struct, frozen=True):
     """Decks of cards in one order. It deals one round at a time."""
 
     id: str
@@ -103,7 +107,7 @@ class Shoe:
     def open_physical(self, table_id: str, *, decks: int, stamp: Stamp) -> ShoeOpened:
         """Opens a shoe whose cards are recorded as they are seen."""
         self._must_be_new()
-        return ShoeOpened(**stamp.on(self.id, 1), table_id=table_id, decks=decks, source="physical")
+        return ShoeOpened(*stamp.on(self.id, 1), table_id=table_id, decks=decks, source="physical")
 
     def open_shuffled(
         self, table_id: str, *, decks: int, seed: bytes, seed_given: bool, stamp: Stamp
@@ -111,7 +115,7 @@ class Shoe:
         """Opens a shoe whose order the seed decides; it burns by itself."""
         self._must_be_new()
         opened = ShoeOpened(
-            **stamp.on(self.id, 1),
+            *stamp.on(self.id, 1),
             table_id=table_id,
             decks=decks,
             source="shuffled",
@@ -121,7 +125,7 @@ class Shoe:
         )
         turned_up = shuffled(seed, decks)[0]
         burned = CardsBurned(
-            **stamp.on(self.id, 2), cards=(turned_up, *(FACE_DOWN,) * burn_count(turned_up))
+            *stamp.on(self.id, 2), cards=(turned_up, *(FACE_DOWN,) * burn_count(turned_up))
         )
         return opened, burned
 
@@ -134,7 +138,7 @@ class Shoe:
         if self.burned:
             raise Refused("already_exists", f"shoe {self.name} has burned its cards")
         self.check_cards(cards)
-        return CardsBurned(**stamp.on(self.id, self.version + 1), cards=cards)
+        return CardsBurned(*stamp.on(self.id, self.version + 1), cards=cards)
 
     def start_round(self, round_id: str, *, after_cut_card: int, stamp: Stamp) -> RoundStarted:
         """Starts the next round; after the cut card only as many as the table's rules allow."""
@@ -145,21 +149,19 @@ class Shoe:
         if self.cards_left < MOST_CARDS_A_ROUND:
             raise Refused("shoe_exhausted", f"shoe {self.name} has {self.cards_left} cards left")
         return RoundStarted(
-            **stamp.on(self.id, self.version + 1), round_id=round_id, number=self.rounds + 1
+            *stamp.on(self.id, self.version + 1), round_id=round_id, number=self.rounds + 1
         )
 
     def start_recorded_round(self, round_id: str, *, number: int, stamp: Stamp) -> RoundStarted:
         """Starts a round as another system numbered it."""
         self.must_be_open()
         self._must_not_be_in_a_round()
-        return RoundStarted(**stamp.on(self.id, self.version + 1), round_id=round_id, number=number)
+        return RoundStarted(*stamp.on(self.id, self.version + 1), round_id=round_id, number=number)
 
     def end_round(self, cards: tuple[Card, ...], *, stamp: Stamp) -> CardsDrawn:
         """Ends the round that is open, with all the cards it drew."""
         assert self.round_id is not None
-        return CardsDrawn(
-            **stamp.on(self.id, self.version + 1), round_id=self.round_id, cards=cards
-        )
+        return CardsDrawn(*stamp.on(self.id, self.version + 1), round_id=self.round_id, cards=cards)
 
     def next_cards(self, count: int, *, in_round: int, seed: bytes) -> tuple[Card, ...]:
         """The next cards of a shuffled shoe, of which the open round has drawn `in_round`."""
@@ -180,14 +182,14 @@ class Shoe:
         self.must_be_open()
         if self.cut_card_is_out:
             raise Refused("already_exists", f"the cut card of shoe {self.name} is out already")
-        return CutCardReached(**stamp.on(self.id, self.version + 1))
+        return CutCardReached(*stamp.on(self.id, self.version + 1))
 
     def close(self, *, seed: bytes | None, stamp: Stamp) -> ShoeClosed:
         """Closes the shoe between two rounds and shows the seed of a shuffled one."""
         self.must_be_open()
         self._must_not_be_in_a_round()
         return ShoeClosed(
-            **stamp.on(self.id, self.version + 1), seed=None if seed is None else seed.hex()
+            *stamp.on(self.id, self.version + 1), seed=None if seed is None else seed.hex()
         )
 
     def check_cards(self, cards: tuple[Card, ...]) -> None:

@@ -58,7 +58,7 @@ def _words(seed: bytes, label: bytes) -> Iterator[int]:
         counter += 1
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1_000)
 def shuffled(seed: bytes, decks: int) -> tuple[Card, ...]:
     """The cards of `decks` decks in the order in which they come out of the shoe."""
     assert len(seed) == SEED_BYTES

@@ -1,8 +1,10 @@
 """The site: when its gaming day starts."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from domain.errors import Refused
 from domain.event import NEVER, DomainEvent, Stamp
@@ -20,8 +22,7 @@ class GamingDaySet(DomainEvent):
     starts_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """The place that the ledger is kept for."""
 
     id: str = SITE_ID
@@ -32,7 +33,7 @@ class Site:
 
     def set_gaming_day(self, zone: str, *, starts_at: str, stamp: Stamp) -> GamingDaySet:
         """Sets when the gaming day starts."""
-        return GamingDaySet(**stamp.on(self.id, self.version + 1), zone=zone, starts_at=starts_at)
+        return GamingDaySet(*stamp.on(self.id, self.version + 1), zone=zone, starts_at=starts_at)
 
     def apply(self, event: GamingDaySet) -> Self:
         return replace(

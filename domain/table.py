@@ -1,11 +1,13 @@
 """A table: its currency, the rules in force, and the one shoe that is on it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Self, assert_never
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from domain.errors import Refused
-from domain.event import NEVER, DomainEvent, Stamp, replace
+from domain.event import NEVER, DomainEvent, Stamp
 from domain.rules import STANDARD_RULES, Rules
 
 
@@ -42,8 +44,7 @@ class ShoeRemoved(DomainEvent):
 TableEvent = TableOpened | RulesChanged | ShoePlaced | ShoeRemoved
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """A baccarat table. It holds one shoe at a time."""
 
     id: str
@@ -63,7 +64,7 @@ class Table:
         """Opens the table; refuses one that is there."""
         if self.version:
             raise Refused("already_exists", f"table {self.name} is open", field="table_id")
-        return TableOpened(**stamp.on(self.id, 1), currency=currency, rules=rules)
+        return TableOpened(*stamp.on(self.id, 1), currency=currency, rules=rules)
 
     def must_be_known(self) -> None:
         """Refuses a table that was never opened."""
@@ -74,7 +75,7 @@ class Table:
         """Replaces the rules, from the next round on."""
         self.must_be_known()
         return RulesChanged(
-            **stamp.on(self.id, self.version + 1),
+            *stamp.on(self.id, self.version + 1),
             rules_version=self.rules_version + 1,
             rules=rules,
         )
@@ -84,12 +85,12 @@ class Table:
         self.must_be_known()
         if self.shoe_id is not None:
             raise Refused("shoe_open", f"shoe {self.shoe_id} is on table {self.name}")
-        return ShoePlaced(**stamp.on(self.id, self.version + 1), shoe_id=shoe_id)
+        return ShoePlaced(*stamp.on(self.id, self.version + 1), shoe_id=shoe_id)
 
     def remove_shoe(self, shoe_id: str, *, stamp: Stamp) -> ShoeRemoved:
         """Takes the shoe off the table."""
         assert self.shoe_id == shoe_id
-        return ShoeRemoved(**stamp.on(self.id, self.version + 1), shoe_id=shoe_id)
+        return ShoeRemoved(*stamp.on(self.id, self.version + 1), shoe_id=shoe_id)
 
     def apply(self, event: TableEvent) -> Self:
         table = replace(self, version=event.originator_version, at=event.at)

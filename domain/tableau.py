@@ -82,6 +82,15 @@ def next_hand(player: Sequence[int], banker: Sequence[int]) -> Hand | None:
     return ruling.missing
 
 
+def cards_of_deal(points: Sequence[int]) -> int:
+    """How many cards a deal takes from six or more that come out in this order: 4, 5 or 6."""
+    player, banker = [points[0], points[2]], [points[1], points[3]]
+    player_two, banker_two = total(player), total(banker)
+    if player_draws(player_two, banker_two):
+        return 5 + banker_draws(player_two, banker_two, points[4])
+    return 4 + banker_draws(player_two, banker_two, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Ruling:
     """What the tableau says of two hands of two or three cards.

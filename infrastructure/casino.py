@@ -10,7 +10,6 @@ from threading import Lock
 from typing import Any, cast
 
 from eventsourcing.application import Application
-from eventsourcing.persistence import StoredEvent
 from eventsourcing.utils import Environment
 
 from domain.account import Account
@@ -19,12 +18,24 @@ from domain.round import Round
 from domain.shoe import Shoe
 from domain.site import SITE_ID, Site
 from domain.table import Table
-from infrastructure.store.mapper import PydanticMapper
-from infrastructure.store.session import Beside, ClientKey, Remembered, Session, Sessions
+from infrastructure.store.mapper import EventMapper
+from infrastructure.store.session import (
+    Beside,
+    ClientKey,
+    Found,
+    KeptState,
+    NotUpToDate,
+    Remembered,
+    Row,
+    Session,
+    Sessions,
+)
+from infrastructure.store.states import is_due, keep, restore
 
 Aggregate = Site | Table | Shoe | Round | Account
 
 AGGREGATES_IN_MEMORY = 10_000
+EVENTS_WORTH_SENDING = 150
 
 _NEW: dict[str, Callable[[str], Aggregate]] = {
     "table": Table,
@@ -32,6 +43,18 @@ _NEW: dict[str, Callable[[str], Aggregate]] = {
     "round": Round,
     "account": Account,
 }
+
+
+class _Aggregates(dict[str, Any]):
+    """Aggregates by their streams; one that is asked for and not there is brought in."""
+
+    def __init__(self, bring_in: Callable[[str], None]) -> None:
+        super().__init__()
+        self._bring_in = bring_in
+
+    def __missing__(self, stream_id: str) -> Any:
+        self._bring_in(stream_id)
+        return self[stream_id]
 
 
 class Book:
@@ -44,50 +67,62 @@ class Book:
     def __init__(
         self,
         session: Session,
-        read: Callable[[StoredEvent], DomainEvent],
+        mapper: EventMapper,
         known: Mapping[str, Aggregate],
+        known_seeds: dict[str, bytes],
     ) -> None:
         self.events: list[DomainEvent] = []
         self.remembered: list[Remembered] = []
         self.seeds: dict[str, bytes | None] = {}
-        self.aggregates: dict[str, Aggregate] = {}
+        self.aggregates = _Aggregates(self._look_up)
         self._session = session
-        self._read = read
+        self._mapper = mapper
         self._known = known
         self._before: dict[str, Aggregate] = {}
         self._begun_at = 0
         self._seeds_before: dict[str, bytes | None] = {}
-        self._seeds_read: dict[str, bytes] = {}
+        self._known_seeds = known_seeds
+        self._brought_in: dict[str, Aggregate] = {}
 
     @property
     def position(self) -> int:
         """The position of the latest event, those of this turn included."""
         return self._session.head + len(self.events)
 
-    def recall(self, keys: Sequence[ClientKey]) -> dict[ClientKey, Remembered]:
-        """The answers that clients' keys were given before this turn."""
-        return self._session.recall(keys)
+    def recall(
+        self, keys: Sequence[ClientKey], stream_ids: Collection[str]
+    ) -> dict[ClientKey, Remembered]:
+        """The answers that clients' keys were given before this turn; it fetches as well."""
+        missing = self._missing(stream_ids)
+        remembered, found = self._session.recall(keys, missing)
+        self._bring_in(missing, found)
+        return remembered
 
     def site(self) -> Site:
-        return cast(Site, self._aggregate(SITE_ID))
+        site: Site = self.aggregates[SITE_ID]
+        return site
 
     def table(self, table_id: str) -> Table:
-        return cast(Table, self._aggregate(f"table:{table_id}"))
+        table: Table = self.aggregates["table:" + table_id]
+        return table
 
     def shoe(self, shoe_id: str) -> Shoe:
-        return cast(Shoe, self._aggregate(f"shoe:{shoe_id}"))
+        shoe: Shoe = self.aggregates["shoe:" + shoe_id]
+        return shoe
 
     def round(self, round_id: str) -> Round:
-        return cast(Round, self._aggregate(f"round:{round_id}"))
+        round_: Round = self.aggregates["round:" + round_id]
+        return round_
 
     def account(self, account_id: str) -> Account:
-        return cast(Account, self._aggregate(f"account:{account_id}"))
+        account: Account = self.aggregates["account:" + account_id]
+        return account
 
     def seed(self, shoe_id: str) -> bytes:
         """The seed of a shuffled shoe that is open."""
-        seed = self.seeds.get(shoe_id) or self._seeds_read.get(shoe_id)
+        seed = self.seeds.get(shoe_id) or self._known_seeds.get(shoe_id)
         if seed is None:
-            seed = self._seeds_read[shoe_id] = self._session.seed(shoe_id)
+            seed = self._known_seeds[shoe_id] = self._session.seed(shoe_id)
         return seed
 
     def keep_seed(self, shoe_id: str, seed: bytes | None) -> None:
@@ -96,28 +131,37 @@ class Book:
 
     def fetch(self, stream_ids: Collection[str]) -> None:
         """Brings streams into the turn in one go that would otherwise be loaded one by one."""
-        missing = {
-            stream_id
-            for stream_id in stream_ids
-            if stream_id not in self.aggregates and stream_id not in self._known
-        }
-        if not missing:
-            return
-        found = {stream_id: _new(stream_id) for stream_id in missing}
-        for stored_event in self._session.load(missing):
-            stream_id = str(stored_event.originator_id)
-            found[stream_id] = _apply(found[stream_id], self._read(stored_event))
-        self.aggregates.update(found)
+        missing = self._missing(stream_ids)
+        if missing:
+            self._bring_in(missing, self._session.load(missing))
 
     def record(self, *events: DomainEvent) -> None:
         """Takes events into the turn, each after the latest of its stream."""
+        aggregates, before = self.aggregates, self._before
         for event in events:
-            aggregate = self._aggregate(event.originator_id)
+            stream_id = event.originator_id
+            aggregate = aggregates[stream_id]
             check_order(event.at, latest=aggregate.at)
             assert event.originator_version == aggregate.version + 1
-            self._before.setdefault(aggregate.id, aggregate)
-            self.aggregates[aggregate.id] = _apply(aggregate, event)
-            self.events.append(event)
+            if stream_id not in before:
+                before[stream_id] = aggregate
+            aggregates[stream_id] = aggregate.apply(event)
+        self.events += events
+
+    def send(self) -> None:
+        """Sends off what has been decided, where it is enough to be worth it.
+
+        The store works on it while the next commands are decided.
+        """
+        if len(self.events) >= EVENTS_WORTH_SENDING:
+            self._session.send(self._rows())
+            self.events = []
+
+    def store(self) -> None:
+        """Stores all that the turn has brought."""
+        beside = Beside(self.remembered, self._states_due(), self.seeds)
+        self._session.append(self._rows(), beside)
+        self.events = []
 
     def begin(self) -> None:
         """Starts a command: `undo` goes back to here."""
@@ -132,12 +176,47 @@ class Book:
         self.seeds = self._seeds_before
         self.begin()
 
-    def _aggregate(self, stream_id: str) -> Aggregate:
-        aggregate = self.aggregates.get(stream_id) or self._known.get(stream_id)
-        if aggregate is None:
+    def _rows(self) -> list[Row]:
+        # The library's way to store events checks each against a protocol and makes
+        # two objects of it, which takes longer than all the rest of storing it.
+        to_row = self._mapper.to_row
+        return [to_row(event) for event in self.events]
+
+    def _missing(self, stream_ids: Collection[str]) -> set[str]:
+        return {
+            stream_id
+            for stream_id in stream_ids
+            if stream_id not in self.aggregates and stream_id not in self._known
+        }
+
+    def _bring_in(self, missing: set[str], found: Sequence[Found]) -> None:
+        aggregates: dict[str, Any] = {stream_id: _new(stream_id) for stream_id in missing}
+        for each in found:
+            if isinstance(each, KeptState):
+                aggregates[each.stream_id] = restore(each)
+            else:
+                event = self._mapper.to_domain_event(each)
+                aggregates[event.originator_id] = aggregates[event.originator_id].apply(event)
+        self._brought_in.update(aggregates)
+        self.aggregates.update(aggregates)
+
+    def _states_due(self) -> list[KeptState]:
+        return [
+            keep(aggregate)
+            for stream_id, aggregate in self.aggregates.items()
+            if isinstance(aggregate, Account)
+            and is_due(aggregate, before=self._at_first(stream_id).version)
+        ]
+
+    def _at_first(self, stream_id: str) -> Aggregate:
+        return self._known.get(stream_id) or self._brought_in[stream_id]
+
+    def _look_up(self, stream_id: str) -> None:
+        known = self._known.get(stream_id)
+        if known is None:
             self.fetch((stream_id,))
-            aggregate = self.aggregates[stream_id]
-        return aggregate
+        else:
+            self.aggregates[stream_id] = known
 
 
 class Casino(Application[str]):
@@ -151,7 +230,7 @@ class Casino(Application[str]):
 
     name = ""
     env = {  # noqa: RUF012 - declared by the library
-        "MAPPER_TOPIC": "infrastructure.store.mapper:PydanticMapper",
+        "MAPPER_TOPIC": "infrastructure.store.mapper:EventMapper",
     }
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
@@ -160,6 +239,7 @@ class Casino(Application[str]):
         self._in_turn = Lock()
         self._known: OrderedDict[str, Aggregate] = OrderedDict()
         self._known_at = 0
+        self._known_seeds: dict[str, bytes] = {}
 
     def construct_env(self, name: str, env: Mapping[str, str] | None = None) -> Environment:
         """What this program says, and nothing of the process's environment.
@@ -179,34 +259,66 @@ class Casino(Application[str]):
             try:
                 with cast(Sessions, self.recorder).writing() as session:
                     self._drop_changed(session)
-                    book = Book(session, self._read, self._known)
+                    book = self._book(session)
                     yield book
-                    if book.events or book.remembered or book.seeds:
-                        beside = Beside(book.remembered, book.seeds)
-                        self.events.put(book.events, session=session, beside=beside)
+                    book.store()
                     head = session.head
             except BaseException:
-                self._known.clear()
-                self._known_at = 0
+                self._forget()
                 raise
-            self._keep(book.aggregates, head)
+            self._keep(book, head)
 
-    def _read(self, stored_event: StoredEvent) -> DomainEvent:
-        return cast(PydanticMapper, self.mapper).to_domain_event(stored_event)
+    @contextmanager
+    def attempt(self) -> Iterator[Book]:
+        """A turn that rests on what is kept in memory, and takes one round trip to store.
+
+        Raises NotUpToDate, in the block or at its end, where only a turn can
+        tell; nothing was stored then.
+        """
+        with self._in_turn:
+            if not self._known:
+                raise NotUpToDate
+            try:
+                with cast(Sessions, self.recorder).attempting(self._known_at) as session:
+                    book = self._book(session)
+                    yield book
+                    book.store()
+                    head = session.head
+            except NotUpToDate:
+                raise
+            except BaseException:
+                self._forget()
+                raise
+            self._keep(book, head)
+
+    def _book(self, session: Session) -> Book:
+        return Book(session, cast(EventMapper, self.mapper), self._known, self._known_seeds)
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._known_seeds.clear()
+        self._known_at = 0
 
     def _drop_changed(self, session: Session) -> None:
         if session.head == self._known_at:
             return
         changed = session.changed_since(self._known_at) if self._known else None
         if changed is None or session.head < self._known_at:
-            self._known.clear()
+            self._forget()
         else:
             for stream_id in changed:
                 self._known.pop(stream_id, None)
         self._known_at = session.head
 
-    def _keep(self, aggregates: Mapping[str, Aggregate], head: int) -> None:
-        for stream_id, aggregate in aggregates.items():
+    def _keep(self, book: Book, head: int) -> None:
+        for shoe_id, seed in book.seeds.items():
+            if seed is None:
+                self._known_seeds.pop(shoe_id, None)
+            else:
+                self._known_seeds[shoe_id] = seed
+        if len(self._known_seeds) > AGGREGATES_IN_MEMORY:
+            self._known_seeds.clear()
+        for stream_id, aggregate in book.aggregates.items():
             if isinstance(aggregate, Round) and aggregate.is_finished:
                 self._known.pop(stream_id, None)
                 continue
@@ -222,7 +334,3 @@ def _new(stream_id: str) -> Aggregate:
         return Site()
     kind, _, _ = stream_id.partition(":")
     return _NEW[kind](stream_id)
-
-
-def _apply(aggregate: Aggregate, event: Any) -> Aggregate:
-    return aggregate.apply(event)

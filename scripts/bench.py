@@ -303,7 +303,7 @@ class Bench:
         parts = conninfo_to_dict(self._new_database())
         environment = {
             "PERSISTENCE_MODULE": "eventsourcing.postgres",
-            "MAPPER_TOPIC": "infrastructure.store.mapper:PydanticMapper",
+            "MAPPER_TOPIC": "infrastructure.store.mapper:EventMapper",
             "ORIGINATOR_ID_TYPE": "text",
             "POSTGRES_DBNAME": str(parts["dbname"]),
             "POSTGRES_HOST": str(parts["host"]),

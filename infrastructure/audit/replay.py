@@ -5,7 +5,6 @@ from typing import Any, assert_never
 
 from domain.bets import CASES, BetKind
 from domain.cards import Card
-from domain.event import DomainEvent
 from domain.round import (
     BetCancelled,
     BetPlaced,
@@ -27,8 +26,9 @@ from infrastructure.audit.findings import Finding
 from infrastructure.audit.judgement import judge_round
 from infrastructure.audit.record import RoundRecord
 from infrastructure.commands.handlers import bet_line
+from infrastructure.store.mapper import facts
 
-_NOT_OWN = frozenset(DomainEvent.model_fields)
+_COMMON = ("at", "actor", "key")
 
 
 def replay(
@@ -82,14 +82,16 @@ def replay(
 
 
 def _step(event: RoundEvent, *, before: Round) -> dict[str, Any]:
-    dumped = event.model_dump(mode="json", exclude_none=True)
-    own = {name: value for name, value in dumped.items() if name not in _NOT_OWN}
+    own = facts(event)
+    at = own["at"]
+    for name in _COMMON:
+        del own[name]
     if isinstance(event, RoundOpened):
         own["rules"] = _rules(event.rules)
     step = {
         "version": event.originator_version,
         "event": event.TOPIC,
-        "at": dumped["at"],
+        "at": at,
         "actor": event.actor,
         **own,
     }

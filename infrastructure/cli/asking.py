@@ -22,6 +22,7 @@ from infrastructure.cli.output import (
     print_rows,
 )
 from infrastructure.cli.replaying import print_replay, step_line
+from infrastructure.store.mapper import facts
 from projections import balances, parking, rounds, runner, shoes, tables
 from projections.projection import ProjectionError
 
@@ -242,11 +243,7 @@ def list_events(
             "stream": event.originator_id,
             "version": event.originator_version,
             "event": event.TOPIC,
-            **event.model_dump(
-                mode="json",
-                exclude_none=True,
-                exclude={"originator_id", "originator_version"},
-            ),
+            **facts(event),
         }
         for position, event in recorded
     ]

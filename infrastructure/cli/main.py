@@ -5,6 +5,7 @@ not check, with one line that says what to do.
 """
 
 import io
+import logging
 import os
 import signal
 import sys
@@ -77,6 +78,8 @@ keeping.register(app)
 def main() -> None:
     """Runs `punto` with the arguments of this process."""
     sys.excepthook = _report_a_bug
+    # What the driver warns of in passing, an exception says as well where it matters.
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,15 +1,13 @@
 """What people and programs get to see: JSON lines, tables, cards, money and progress."""
 
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-import orjson
+import msgspec
 from rich import box
 from rich.console import Console
 from rich.progress import (
@@ -25,7 +23,6 @@ from rich.text import Text
 
 from domain.money import format_money
 
-_JSON = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
 PATIENCE_SECONDS = 2.0
 RED_SUITS = "HD"
 
@@ -41,16 +38,7 @@ console = Console(
 
 def print_json(document: Any) -> None:
     """One JSON document, or one row of several, on a line of its own."""
-    try:
-        line = orjson.dumps(document, option=_JSON)
-    except TypeError:
-        # A number that no ledger of ours holds, but that somebody wrote into one.
-        line = json.dumps(document, separators=(",", ":"), default=_iso).encode() + b"\n"
-    sys.stdout.buffer.write(line)
-
-
-def _iso(time: datetime) -> str:
-    return time.isoformat().replace("+00:00", "Z")
+    sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
 
 
 def print_rows(

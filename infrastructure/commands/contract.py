@@ -8,14 +8,15 @@ import hashlib
 import json
 import re
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, get_args
 from zoneinfo import available_timezones
 
-import orjson
+import msgspec
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -28,13 +29,22 @@ from pydantic import (
 from domain.bets import BetKind
 from domain.cards import BurnedCardField, CardField
 from domain.errors import Refused
-from domain.event import ID_PATTERN, MAXIMUM_MINOR, TEXT_PATTERN, Id, Text, UtcTime
+from domain.event import MAXIMUM_MINOR
 from domain.money import CurrencyCode
 from domain.rules import STANDARD_RULES, Rules
 from domain.shoe import Source
 from domain.tableau import Outcome
 
 LINE_BYTES_MAX = 1 << 20
+
+ID_PATTERN = r"^[A-Za-z0-9._:-]{1,64}$"
+"""Ids are chosen by the client."""
+
+TEXT_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]{1,500}$"
+"""Reasons are written for people; nothing in them moves a cursor or turns the text around."""
+
+Id = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+Text = Annotated[str, StringConstraints(pattern=TEXT_PATTERN)]
 
 Money = Annotated[int, Field(gt=0, le=MAXIMUM_MINOR)]
 _SEED_PATTERN = r"^[0-9a-fA-F]{64}$"
@@ -75,7 +85,18 @@ def _written_out(at: object) -> object:
 
 
 _DATE_AND_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}")
-GivenTime = Annotated[UtcTime, Field(strict=False), BeforeValidator(_written_out)]
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("lies outside the calendar in UTC") from None
+
+
+GivenTime = Annotated[
+    AwareDatetime, Field(strict=False), BeforeValidator(_written_out), AfterValidator(_in_utc)
+]
 
 
 class Command(BaseModel):
@@ -99,7 +120,7 @@ class Command(BaseModel):
         given = self.model_dump(mode="json", exclude_unset=True, exclude_none=True, exclude={"key"})
         return {
             name: hashlib.blake2b(
-                orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=12
+                msgspec.json.encode(value, order="sorted"), digest_size=12
             ).hexdigest()
             for name, value in given.items()
         }

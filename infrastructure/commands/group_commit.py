@@ -14,39 +14,73 @@ COMMANDS_A_COMMIT_MAX = 500
 class GroupCommit:
     """Runs the commands of concurrent callers.
 
-    While one transaction is committed the next callers queue up. Whoever of
-    them comes first to the lock then runs the commands of all that wait, in the
-    order in which they came, in one transaction. A refused command of one fails
+    One of the callers leads. It runs the commands of all that wait, in the
+    order in which they came, in one transaction, and then hands the lead to
+    the first of those that have come meanwhile. A refused command of one fails
     no other.
     """
 
     def __init__(self, casino: Casino) -> None:
         self._casino = casino
+        self._guard = Lock()
         self._waiting: deque[_Caller] = deque()
-        self._lead = Lock()
+        self._is_led = False
 
     def execute(self, commands: Sequence[Command], *, client: Client) -> list[Answer]:
         """Runs a client's commands together and answers each, in order, once they are stored."""
         caller = _Caller([Request(client, command) for command in commands])
-        self._waiting.append(caller)
-        while not caller.is_done:
-            with self._lead:
-                if not caller.is_done:
-                    self._run_those_that_wait()
+        with self._guard:
+            self._waiting.append(caller)
+            leads, self._is_led = not self._is_led, True
+        if not leads:
+            try:
+                caller.call.acquire()
+            except BaseException:
+                self._leave(caller)
+                raise
+        if not caller.is_done:
+            try:
+                while not caller.is_done:
+                    self._run_those_that_wait(caller)
+            finally:
+                with self._guard:
+                    self._hand_over()
         return caller.result()
 
-    def _run_those_that_wait(self) -> None:
-        group = [self._waiting.popleft()]
-        size = len(group[0].requests)
-        while self._waiting and size + len(self._waiting[0].requests) <= COMMANDS_A_COMMIT_MAX:
-            group.append(self._waiting.popleft())
-            size += len(group[-1].requests)
+    def _hand_over(self) -> None:
+        self._is_led = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].is_to_lead = True
+            self._waiting[0].call.release()
+
+    def _leave(self, caller: "_Caller") -> None:
+        """Takes back what an interrupted caller waits for, unless it is being run already."""
+        with self._guard:
+            if caller in self._waiting:
+                self._waiting.remove(caller)
+                if caller.is_to_lead:
+                    self._hand_over()
+
+    def _run_those_that_wait(self, leader: "_Caller") -> None:
+        with self._guard:
+            group = [self._waiting.popleft()]
+            size = len(group[0].requests)
+            while self._waiting and size + len(self._waiting[0].requests) <= COMMANDS_A_COMMIT_MAX:
+                group.append(self._waiting.popleft())
+                size += len(group[-1].requests)
         try:
             self._run(group)
         except BaseException:
             # This thread is interrupted, and the others are not.
-            self._waiting.extendleft(caller for caller in reversed(group) if not caller.is_done)
+            with self._guard:
+                self._waiting.extendleft(
+                    each for each in reversed(group) if each is not leader and not each.is_done
+                )
             raise
+        finally:
+            for caller in group:
+                if caller.is_done:
+                    caller.call.release()
 
     def _run(self, group: Sequence["_Caller"]) -> None:
         requests = [request for caller in group for request in caller.requests]
@@ -65,10 +99,15 @@ class GroupCommit:
 
 
 class _Caller:
+    """Whoever waits for answers, by taking `call`, which is free once they are there."""
+
     def __init__(self, requests: Sequence[Request]) -> None:
         self.requests = requests
         self.answers: list[Answer] | None = None
         self.error: Exception | None = None
+        self.is_to_lead = False
+        self.call = Lock()
+        self.call.acquire()
 
     @property
     def is_done(self) -> bool:

@@ -15,13 +15,12 @@ from domain.event import Stamp
 from domain.round import Bet, Declared, Round, RoundState
 from domain.shoe import MOST_CARDS_A_ROUND, Shoe
 from domain.shuffle import SCHEME, SEED_BYTES, commitment
+from domain.tableau import cards_of_deal
 from infrastructure.casino import Book
 from infrastructure.commands import contract
 
 Answer = dict[str, Any]
 Handler = Callable[[Book, Any, Stamp], Answer]
-
-FEWEST_CARDS_A_ROUND = 4
 
 
 def set_gaming_day(book: Book, command: contract.SetGamingDay, stamp: Stamp) -> Answer:
@@ -314,17 +313,11 @@ def _deal(
 def _deal_from_shuffled(book: Book, round_: Round, shoe: Shoe, stamp: Stamp) -> None:
     if round_.state is RoundState.RESOLVED:
         raise Refused("third_card_not_allowed", f"the deal of round {round_.name} is complete")
-    drawn = len(round_.dealt)
-    upcoming = shoe.next_cards(
-        MOST_CARDS_A_ROUND - drawn, in_round=drawn, seed=book.seed(shoe.name)
-    )
-    # Every round takes four cards; whether it takes more is seen after each.
-    at_once = max(FEWEST_CARDS_A_ROUND - drawn, 1)
-    for cards in (upcoming[:at_once], *((card,) for card in upcoming[at_once:])):
-        book.record(*book.round(round_.name).deal(cards, irregular=None, stamp=stamp))
-        if book.round(round_.name).state is RoundState.RESOLVED:
-            break
-    if shoe.meets_cut_card(len(book.round(round_.name).dealt)):
+    assert not round_.dealt, "a shuffled shoe deals a round at once"
+    upcoming = shoe.next_cards(MOST_CARDS_A_ROUND, in_round=0, seed=book.seed(shoe.name))
+    cards = upcoming[: cards_of_deal([card.points for card in upcoming])]
+    book.record(*round_.deal(cards, irregular=None, stamp=stamp))
+    if shoe.meets_cut_card(len(cards)):
         book.record(shoe.reach_cut_card(stamp=stamp))
 
 

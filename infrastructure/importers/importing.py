@@ -12,11 +12,11 @@ from itertools import groupby
 from typing import Any
 
 from domain.errors import Refused
-from domain.event import ID_PATTERN
 from domain.money import DECIMALS
 from domain.round import RoundState
 from infrastructure.casino import Book, Casino
 from infrastructure.commands.contract import (
+    ID_PATTERN,
     CloseShoe,
     Command,
     OpenShoe,
@@ -250,7 +250,7 @@ def _find_new_rounds(
 
 def _recall(book: Book, keys: Iterable[str]) -> dict[str, Remembered]:
     """The answers that keys of earlier imports were given."""
-    found = book.recall([(CLIENT.name, key) for key in keys])
+    found = book.recall([(CLIENT.name, key) for key in keys], ())
     return {key: answer for (_, key), answer in found.items()}
 
 

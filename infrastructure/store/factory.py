@@ -4,10 +4,12 @@ The module of the library is imported whole, for the library looks for exactly o
 the module that PERSISTENCE_MODULE names.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from eventsourcing import persistence, postgres
 from eventsourcing.utils import Environment, EnvType
+from psycopg import Connection
 from psycopg.rows import dict_row
 
 if TYPE_CHECKING:
@@ -47,6 +49,18 @@ class LedgerDatastore(postgres.PostgresDatastore):
         self.pool.kwargs = {"row_factory": dict_row, "autocommit": True}
         self.pool.reconnect_timeout = RECONNECT_SECONDS_MAX
         self.conninfo = conninfo
+
+    def after_connect_func(self) -> Callable[[Connection[Any]], None]:
+        prepare = super().after_connect_func()
+
+        def after_connect(connection: Connection[Any]) -> None:
+            prepare(connection)
+            # Every statement of a turn finds its rows by a key. It is planned once,
+            # for an index, whatever the tables' sizes are thought to be.
+            connection.execute("SET plan_cache_mode TO force_generic_plan")
+            connection.execute("SET enable_seqscan TO off")
+
+        return after_connect
 
     def register_type_adapters(self) -> None:
         """Nothing: our schema has none of the library's composite types to look for."""

@@ -13,7 +13,16 @@ from typing import Any
 from eventsourcing import popo
 from eventsourcing.persistence import ApplicationRecorder, StoredEvent
 
-from infrastructure.store.session import Beside, ClientKey, Remembered, Session
+from infrastructure.store.session import (
+    Beside,
+    ClientKey,
+    Found,
+    NotUpToDate,
+    Remembered,
+    Row,
+    Session,
+    rows_of,
+)
 
 _REFUSALS_ARE_KEPT = timedelta(days=30)
 
@@ -40,17 +49,24 @@ class MemoryRecorder(popo.POPOApplicationRecorder):
             with self.writing() as own:
                 return self.insert_events(stored_events, session=own, beside=beside)
         first = session.head + 1
-        session.append(stored_events, beside or Beside())
+        session.append(rows_of(stored_events), beside or Beside())
         return list(range(first, first + len(stored_events)))
 
-    def insert_now(self, stored_events: Sequence[StoredEvent]) -> None:
+    def insert_now(self, rows: Sequence[Row]) -> None:
         """Appends events to the log; the caller has the turn."""
-        super().insert_events(stored_events)
+        super().insert_events([StoredEvent(*row) for row in rows])
 
     @contextmanager
     def writing(self) -> Iterator["MemorySession"]:
         with self._turn:
             yield MemorySession(self)
+
+    @contextmanager
+    def attempting(self, head: int) -> Iterator["MemorySession"]:
+        with self.writing() as session:
+            if session.head != head:
+                raise NotUpToDate
+            yield session
 
 
 class MemorySession:
@@ -58,21 +74,25 @@ class MemorySession:
 
     def __init__(self, recorder: MemoryRecorder) -> None:
         self._recorder = recorder
+        self._sent: list[Row] = []
 
     @property
     def head(self) -> int:
-        return self._recorder.max_notification_id() or 0
+        return (self._recorder.max_notification_id() or 0) + len(self._sent)
 
-    def recall(self, keys: Sequence[ClientKey]) -> dict[ClientKey, Remembered]:
+    def recall(
+        self, keys: Sequence[ClientKey], stream_ids: Collection[str]
+    ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
         oldest = datetime.now(UTC) - _REFUSALS_ARE_KEPT
         found = {key: self._recorder.answers.get(key) for key in keys}
-        return {
+        remembered = {
             key: each[0]
             for key, each in found.items()
             if each is not None and (each[0].position is not None or each[1] > oldest)
         }
+        return remembered, self.load(stream_ids)
 
-    def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:
+    def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
         return [
             event
             for stream_id in sorted(stream_ids)
@@ -86,8 +106,12 @@ class MemorySession:
     def seed(self, shoe_id: str) -> bytes:
         return self._recorder.seeds[shoe_id]
 
-    def append(self, stored_events: Sequence[StoredEvent], beside: Beside) -> None:
-        self._recorder.insert_now(stored_events)
+    def send(self, rows: Sequence[Row]) -> None:
+        self._sent += rows
+
+    def append(self, rows: Sequence[Row], beside: Beside) -> None:
+        self._recorder.insert_now([*self._sent, *rows])
+        self._sent = []
         now = datetime.now(UTC)
         for each in beside.remembered:
             self._recorder.answers[each.client, each.key] = (each, now)

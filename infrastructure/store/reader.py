@@ -1,6 +1,7 @@
 """Reads the log in the order of its positions, a page at a time."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
 from eventsourcing.persistence import JSONTranscoder, MapperDeserialisationError, Notification
@@ -9,10 +10,31 @@ from psycopg.rows import tuple_row
 
 from domain.event import Entry, Recorded, Unreadable
 from domain.round import RoundEvent, RoundOpened
-from infrastructure.store.mapper import PydanticMapper
+from infrastructure.store.mapper import EventMapper, read_lines
 
 PAGE_SIZE = 5_000
 
+# A line for each event: its state, with what stands in columns behind the opening brace.
+_LINES = """
+SELECT count(*), min(notification_id), max(notification_id),
+       string_agg(
+           overlay(
+               state PLACING convert_to(
+                   '"topic":' || to_json(topic)
+                   || ',"originator_id":' || to_json(originator_id)
+                   || ',"originator_version":' || originator_version || ',', 'UTF8'
+               ) FROM 2 FOR 0
+           ),
+           E'\n'::bytea
+       )
+  FROM (
+    SELECT notification_id, originator_id, originator_version, topic, state
+      FROM ledger.stored_events
+     WHERE notification_id > %s
+     ORDER BY notification_id
+     LIMIT %s
+  ) AS event
+"""
 _PAGE = """
 SELECT notification_id, originator_id, originator_version, topic, state
   FROM ledger.stored_events
@@ -36,13 +58,15 @@ SELECT notification_id, originator_id, originator_version, topic, state
 """
 _HEAD = "SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events"
 
+_Lines = tuple[int, int | None, int | None, bytes | None]
+
 
 class LogReader:
     """Reads stored events on a connection of its own."""
 
     def __init__(self, connection: Connection[Any]) -> None:
         self._cursor = connection.cursor(row_factory=tuple_row)
-        self._mapper = PydanticMapper(JSONTranscoder())
+        self._mapper = EventMapper(JSONTranscoder())
 
     def head(self) -> int:
         """The position of the latest event; 0 where there is none."""
@@ -52,13 +76,22 @@ class LogReader:
 
     def page(self, after: int, limit: int = PAGE_SIZE) -> list[Entry]:
         """The next events after a position, broken ones in their place."""
-        return [self._read(row) for row in self._rows(after, limit)]
+        return self._read_page(self._lines(after, limit), after)
 
     def pages(self, after: int = 0) -> Iterator[list[Entry]]:
-        """All events after a position, broken ones in their place."""
-        while page := self.page(after):
-            yield page
-            after = page[-1].position
+        """All events after a position, broken ones in their place.
+
+        The next page is on its way while one is being worked on.
+        """
+        with ThreadPoolExecutor(1, "read-ahead") as ahead:
+            lines = ahead.submit(self._lines, after, PAGE_SIZE)
+            while True:
+                count, _, last, _ = lines.result()
+                if not count or last is None:
+                    return
+                following: Future[_Lines] = ahead.submit(self._lines, last, PAGE_SIZE)
+                yield self._read_page(lines.result(), after)
+                after, lines = last, following
 
     def naming_round(self, round_id: str) -> list[Entry]:
         """A round's stream, its shoe's and table's, and every other event that names it."""
@@ -88,12 +121,25 @@ class LogReader:
             for row in self._stream_rows(stream_id)
         ]
 
+    def _lines(self, after: int, limit: int) -> _Lines:
+        # A cursor of its own: a page is read ahead while others ask for something else.
+        cursor = self._cursor.connection.cursor(row_factory=tuple_row)
+        row = cursor.execute(_LINES, (after, limit), prepare=True, binary=True).fetchone()
+        assert row is not None
+        return cast(_Lines, row)
+
+    def _read_page(self, page: _Lines, after: int) -> list[Entry]:
+        count, first, last, lines = page
+        if not count or first is None or last is None or lines is None:
+            return []
+        events = read_lines(lines, count) if last - first + 1 == count else None
+        if events is not None:
+            return list(map(Recorded, range(first, last + 1), events))
+        rows = self._cursor.execute(_PAGE, (after, count), prepare=True, binary=True).fetchall()
+        return [self._read(_notification(row)) for row in rows]
+
     def _stream_rows(self, stream_id: str) -> list[Notification]:
         rows = self._cursor.execute(_STREAM, (stream_id,), binary=True).fetchall()
-        return [_notification(row) for row in rows]
-
-    def _rows(self, after: int, limit: int) -> list[Notification]:
-        rows = self._cursor.execute(_PAGE, (after, limit), prepare=True, binary=True).fetchall()
         return [_notification(row) for row in rows]
 
     def _read(self, row: Notification) -> Entry:

@@ -8,40 +8,83 @@ that writes may do, and sends binary arrays.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from struct import Struct
+from typing import Any, LiteralString
 
-import orjson
+import msgspec
+import psycopg
 from eventsourcing.persistence import IntegrityError, InterfaceError, OperationalError, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder
-from psycopg import Connection
+from psycopg import Connection, Cursor
+from psycopg.errors import UniqueViolation
 from psycopg.rows import DictRow, tuple_row
 
-from infrastructure.store.session import REFUSALS_ARE_KEPT, Beside, ClientKey, Remembered, Session
+from infrastructure.store.session import (
+    REFUSALS_ARE_KEPT,
+    Beside,
+    ClientKey,
+    Found,
+    KeptState,
+    NotUpToDate,
+    Remembered,
+    Row,
+    Session,
+    rows_of,
+)
+from infrastructure.store.states import STATE_LOGIC
 
 CHANGES_WORTH_NAMING = 10_000
 
-_LOCK_HEAD = "SELECT FROM ledger.head FOR UPDATE"
-_HEAD = "SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events"
+_OF_STREAM = 3
+
+# The binary format of COPY, numbers in network order, each value after its length in bytes.
+_COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+_COPY_TRAILER = b"\xff\xff"
+_COLUMNS_AND_LENGTH = Struct("!hi").pack
+_NUMBER_AND_LENGTH = Struct("!iqi").pack
+_LENGTH = Struct("!i").pack
+_NUMBER = Struct("!iq").pack
+
+# Three statements in one trip. Each has a snapshot of its own, so the head is
+# read as it stands once the lock is held.
+_BEGIN = """
+BEGIN;
+SELECT FROM ledger.head FOR UPDATE;
+SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events
+"""
+# A stream's events, those up to its kept state left out.
+_STREAMS = """
+unnest(%(streams)b::text[]) AS wanted (stream)
+  LEFT JOIN ledger.states AS kept ON kept.stream = wanted.stream AND kept.logic = %(logic)b::integer
+ CROSS JOIN LATERAL (
+    SELECT kept.stream, kept.version, NULL::text, kept.state
+     WHERE kept.stream IS NOT NULL
+    UNION ALL
+    SELECT originator_id, originator_version, topic, state
+      FROM ledger.stored_events
+     WHERE originator_id = wanted.stream AND originator_version > coalesce(kept.version, 0)
+ ) AS found (name, number, label, state)
+"""
+# An answer comes after an old refusal of the same key, and holds.
 _RECALL = f"""
   WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest(%(clients)b::text[], %(keys)b::text[]) AS w (client, key)
   )
-SELECT client, key, fields, answer, NULL::bigint AS position
+SELECT 1 AS part, client AS name, NULL::bigint AS number, key AS label, NULL::bytea AS state,
+       fields, answer
   FROM ledger.refusals
   JOIN wanted USING (client, key)
  WHERE recorded_at > now() - INTERVAL '{REFUSALS_ARE_KEPT}'
 UNION ALL
-SELECT client, key, fields, answer, position
+SELECT 2, client, position, key, NULL, fields, answer
   FROM ledger.answers
   JOIN wanted USING (client, key)
- ORDER BY position NULLS FIRST
+UNION ALL
+SELECT 3, found.*, NULL, NULL
+  FROM {_STREAMS}
+ ORDER BY part, number
 """  # noqa: S608 - the interval is a constant
-_LOAD = """
-SELECT originator_id, originator_version, topic, state
-  FROM ledger.stored_events
- WHERE originator_id = ANY(%s)
- ORDER BY originator_id, originator_version
-"""
+_LOAD = f"SELECT found.* FROM {_STREAMS} ORDER BY number"  # noqa: S608 - constant
 _CHANGED = """
 SELECT originator_id
   FROM ledger.stored_events
@@ -49,22 +92,16 @@ SELECT originator_id
  LIMIT %s
 """
 _SEED = "SELECT seed FROM ledger.seeds WHERE shoe_id = %s"
+_COPY = """
+COPY ledger.stored_events (originator_id, originator_version, topic, state, notification_id)
+FROM STDIN WITH (FORMAT binary)
+"""
 _APPEND = """
-  WITH event AS (
-    INSERT INTO ledger.stored_events
-           (originator_id, originator_version, topic, state, notification_id)
-    SELECT e.originator_id, e.originator_version, e.topic, e.state, %b::bigint + e.place
-      FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::bytea[])
-           WITH ORDINALITY AS e (originator_id, originator_version, topic, state, place)
-    RETURNING notification_id
-  ), answer AS (
-    INSERT INTO ledger.answers (client, key, fields, answer, position)
-    SELECT client, key, fields::jsonb, answer::json, position
-      FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[])
-           AS a (client, key, fields, answer, position)
-  )
-SELECT count(*), pg_notify('stored_events', '')
-  FROM event
+SELECT ledger.append(
+           %b::bigint, %b::text[], %b::bigint[], %b::text[], %b::bytea[],
+           %b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[],
+           %b::text[], %b::bigint[], %b::integer, %b::bytea[]
+       )
 """
 _REMEMBER_REFUSALS = """
 INSERT INTO ledger.refusals (client, key, fields, answer)
@@ -99,28 +136,54 @@ class LedgerRecorder(PostgresApplicationRecorder):
             with self.writing() as own:
                 return self.insert_events(stored_events, session=own, beside=beside)
         first = session.head + 1
-        session.append(stored_events, beside or Beside())
+        session.append(rows_of(stored_events), beside or Beside())
         return list(range(first, first + len(stored_events)))
 
     @contextmanager
     def writing(self) -> Iterator["PostgresSession"]:
         try:
-            with self.datastore.get_connection() as connection, connection.transaction():
-                connection.execute(_LOCK_HEAD, prepare=True)
-                yield PostgresSession(connection)
+            with self.datastore.get_connection() as connection:
+                session = PostgresSession(connection.cursor(row_factory=tuple_row))
+                try:
+                    yield session
+                    connection.commit()
+                except BaseException as error:
+                    session.give_up(error)
+                    raise
         except (InterfaceError, OperationalError):
             # What ended this connection has ended those that were idle too, and
             # the next try is to meet none of them.
             self.datastore.pool.check()
             raise
 
+    @contextmanager
+    def attempting(self, head: int) -> Iterator["PostgresAttempt"]:
+        try:
+            with self.datastore.get_connection() as connection:
+                yield PostgresAttempt(connection, head)
+        except (InterfaceError, OperationalError):
+            self.datastore.pool.check()
+            raise
+
 
 class PostgresSession:
-    """A turn at the head on PostgreSQL: a transaction that holds the lock of `ledger.head`."""
+    """A turn at the head on PostgreSQL: a transaction that holds the lock of `ledger.head`.
 
-    def __init__(self, connection: Connection[DictRow]) -> None:
-        self._cursor = connection.cursor(row_factory=tuple_row)
-        row = self._cursor.execute(_HEAD, prepare=True).fetchone()
+    Rows that are sent ahead go into one COPY, which the server works off while
+    the next command is decided. Any other statement ends it first.
+    """
+
+    def __init__(self, cursor: Cursor[tuple[Any, ...]]) -> None:
+        self._cursor = cursor
+        self._copy: _OpenCopy | None = None
+        try:
+            cursor.execute(_BEGIN)
+        except BaseException as error:
+            self.give_up(error)
+            raise
+        while cursor.nextset():
+            pass
+        row = cursor.fetchone()
         assert row is not None
         self._head: int = row[0]
 
@@ -128,66 +191,210 @@ class PostgresSession:
     def head(self) -> int:
         return self._head
 
-    def recall(self, keys: Sequence[ClientKey]) -> dict[ClientKey, Remembered]:
+    def recall(
+        self, keys: Sequence[ClientKey], stream_ids: Collection[str]
+    ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
         parameters = {
             "clients": [client for client, _ in keys],
             "keys": [key for _, key in keys],
+            "streams": list(stream_ids),
+            "logic": STATE_LOGIC,
         }
-        # An answer comes after an old refusal of the same key, and holds.
-        rows = self._cursor.execute(_RECALL, parameters, prepare=True)
-        return {
-            (client, key): Remembered(client, key, fields, answer, position)
-            for client, key, fields, answer, position in rows
-        }
+        remembered: dict[ClientKey, Remembered] = {}
+        found = []
+        rows = self._execute(_RECALL, parameters)
+        for part, name, number, label, state, fields, answer in rows:
+            if part == _OF_STREAM:
+                found.append(_found(name, number, label, state))
+            else:
+                remembered[name, label] = Remembered(name, label, fields, answer, number)
+        return remembered, found
 
-    def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:
-        rows = self._cursor.execute(_LOAD, (list(stream_ids),), prepare=True, binary=True)
-        return [StoredEvent(*row) for row in rows]
+    def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
+        parameters = {"streams": list(stream_ids), "logic": STATE_LOGIC}
+        return [_found(*row) for row in self._execute(_LOAD, parameters)]
 
     def changed_since(self, position: int) -> set[str] | None:
-        rows = self._cursor.execute(_CHANGED, (position, CHANGES_WORTH_NAMING)).fetchall()
+        rows = self._execute(_CHANGED, (position, CHANGES_WORTH_NAMING)).fetchall()
         return None if len(rows) == CHANGES_WORTH_NAMING else {row[0] for row in rows}
 
     def seed(self, shoe_id: str) -> bytes:
-        row = self._cursor.execute(_SEED, (shoe_id,), prepare=True, binary=True).fetchone()
+        row = self._execute(_SEED, (shoe_id,)).fetchone()
         assert row is not None, f"the seed of open shoe {shoe_id} is not there"
         return bytes(row[0])
 
-    def append(self, stored_events: Sequence[StoredEvent], beside: Beside) -> None:
+    def send(self, rows: Sequence[Row]) -> None:
+        if self._copy is None:
+            self._copy = _OpenCopy(self._cursor)
+        self._copy.write(rows, after=self._head)
+        self._head += len(rows)
+
+    def append(self, rows: Sequence[Row], beside: Beside) -> None:
+        if self._copy is not None:
+            self.send(rows)
+            rows = ()
         accepted = [each for each in beside.remembered if each.position is not None]
-        if stored_events or accepted:
-            self._append(stored_events, accepted)
+        if self._copy is not None or rows or accepted:
+            self._append(rows, accepted, beside.states)
         refused = [each for each in beside.remembered if each.position is None]
         if refused:
-            self._cursor.execute(_REMEMBER_REFUSALS, _columns(refused), prepare=True)
+            self._execute(_REMEMBER_REFUSALS, _columns(refused))
         kept = {shoe_id: seed for shoe_id, seed in beside.seeds.items() if seed is not None}
         if kept:
-            self._cursor.execute(_KEEP_SEEDS, (list(kept), list(kept.values())))
+            self._execute(_KEEP_SEEDS, (list(kept), list(kept.values())))
         forgotten = [shoe_id for shoe_id, seed in beside.seeds.items() if seed is None]
         if forgotten:
-            self._cursor.execute(_FORGET_SEEDS, (forgotten,))
+            self._execute(_FORGET_SEEDS, (forgotten,))
 
-    def _append(self, stored_events: Sequence[StoredEvent], accepted: Sequence[Remembered]) -> None:
-        """Stores events and answers, and tells those who listen, in one statement."""
-        columns = (
-            [event.originator_id for event in stored_events],
-            [event.originator_version for event in stored_events],
-            [event.topic for event in stored_events],
-            [event.state for event in stored_events],
-            *_columns(accepted),
-            [each.position for each in accepted],
-        )
-        row = self._cursor.execute(_APPEND, (self._head, *columns), prepare=True).fetchone()
-        assert row is not None
-        if row[0] != len(stored_events):
+    def give_up(self, error: BaseException) -> None:
+        """Rolls back; a connection that cannot even do that is closed, and the server does it."""
+        connection = self._cursor.connection
+        try:
+            if self._copy is not None:
+                self._copy.give_up(error)
+            connection.rollback()
+        except psycopg.Error:
+            connection.close()
+
+    def _append(
+        self,
+        rows: Sequence[Row],
+        accepted: Sequence[Remembered],
+        states: Sequence[KeptState],
+    ) -> None:
+        parameters = _append_parameters(self._head, rows, accepted, states)
+        stored = self._execute(_APPEND, parameters).fetchone()
+        if stored != (True,):
             raise IntegrityError("the database did not store every event")
-        self._head += len(stored_events)
+        self._head += len(rows)
+
+    def _execute(self, query: LiteralString, parameters: Any) -> Cursor[tuple[Any, ...]]:
+        if self._copy is not None:
+            copy, self._copy = self._copy, None
+            copy.end()
+        return self._cursor.execute(query, parameters, prepare=True, binary=True)
+
+
+class PostgresAttempt:
+    """A turn at the head that rests on what is known, and is checked where it is stored.
+
+    The one statement of it is a transaction of its own.
+    """
+
+    def __init__(self, connection: Connection[DictRow], head: int) -> None:
+        self._connection = connection
+        self._head = head
+        self._rows: list[Row] = []
+        self._presumed_new: set[str] = set()
+
+    @property
+    def head(self) -> int:
+        return self._head + len(self._rows)
+
+    def recall(
+        self,
+        keys: Sequence[ClientKey],  # noqa: ARG002 - a key that was seen is found by the append
+        stream_ids: Collection[str],
+    ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
+        return {}, self.load(stream_ids)
+
+    def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
+        if not all(stream_id.startswith("round:") for stream_id in stream_ids):
+            raise NotUpToDate
+        self._presumed_new.update(stream_ids)
+        return ()
+
+    def changed_since(self, position: int) -> set[str] | None:  # noqa: ARG002
+        raise NotUpToDate
+
+    def seed(self, shoe_id: str) -> bytes:  # noqa: ARG002
+        raise NotUpToDate
+
+    def send(self, rows: Sequence[Row]) -> None:
+        self._rows += rows
+
+    def append(self, rows: Sequence[Row], beside: Beside) -> None:
+        self.send(rows)
+        is_accepted = all(each.position is not None for each in beside.remembered)
+        begun = {stream_id for stream_id, version, _, _ in self._rows if version == 1}
+        if beside.seeds or not is_accepted or not self._presumed_new <= begun:
+            raise NotUpToDate
+        parameters = _append_parameters(self._head, self._rows, beside.remembered, beside.states)
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        try:
+            stored = cursor.execute(_APPEND, parameters, prepare=True, binary=True).fetchone()
+        except UniqueViolation:
+            raise NotUpToDate from None
+        if stored != (True,):
+            raise NotUpToDate
+
+
+class _OpenCopy:
+    """A binary COPY into the event table that takes rows as they come."""
+
+    def __init__(self, cursor: Cursor[tuple[Any, ...]]) -> None:
+        self._cursor = cursor
+        self._rows = 0
+        self._context = cursor.copy(_COPY)
+        self._copy = self._context.__enter__()
+        self._copy.write(_COPY_HEADER)
+
+    def write(self, rows: Sequence[Row], *, after: int) -> None:
+        # Laid out here: adapting value by value would take as long as deciding does.
+        parts: list[bytes] = []
+        for position, (stream_id, version, topic, state) in enumerate(rows, after + 1):
+            name, label = stream_id.encode(), topic.encode()
+            parts += (
+                _COLUMNS_AND_LENGTH(5, len(name)),
+                name,
+                _NUMBER_AND_LENGTH(8, version, len(label)),
+                label,
+                _LENGTH(len(state)),
+                state,
+                _NUMBER(8, position),
+            )
+        self._copy.write(b"".join(parts))
+        self._rows += len(rows)
+
+    def give_up(self, error: BaseException) -> None:
+        self._context.__exit__(type(error), error, error.__traceback__)
+
+    def end(self) -> None:
+        """Raises IntegrityError where the database stored other than what was written."""
+        self._copy.write(_COPY_TRAILER)
+        self._context.__exit__(None, None, None)
+        if self._cursor.rowcount != self._rows:
+            raise IntegrityError("the database did not store every event")
+
+
+def _append_parameters(
+    head: int,
+    rows: Sequence[Row],
+    accepted: Sequence[Remembered],
+    states: Sequence[KeptState],
+) -> tuple[Any, ...]:
+    return (
+        head,
+        *([row[column] for row in rows] for column in range(4)),
+        *_columns(accepted),
+        [each.position for each in accepted],
+        [each.stream_id for each in states],
+        [each.version for each in states],
+        STATE_LOGIC,
+        [each.state for each in states],
+    )
+
+
+def _found(stream_id: str, version: int, topic: str | None, state: bytes) -> Found:
+    if topic is None:
+        return KeptState(stream_id, version, state)
+    return StoredEvent(stream_id, version, topic, state)
 
 
 def _columns(remembered: Sequence[Remembered]) -> tuple[list[str], list[str], list[str], list[str]]:
     return (
         [each.client for each in remembered],
         [each.key for each in remembered],
-        [orjson.dumps(each.fields).decode() for each in remembered],
-        [orjson.dumps(each.answer).decode() for each in remembered],
+        [msgspec.json.encode(each.fields).decode() for each in remembered],
+        [msgspec.json.encode(each.answer).decode() for each in remembered],
     )

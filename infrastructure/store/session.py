@@ -8,12 +8,15 @@ at all. Positions follow the order of commits, without gaps.
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from eventsourcing.persistence import StoredEvent
 
 REFUSALS_ARE_KEPT = "30 days"
 
+
+Row = tuple[str, int, str, bytes]
+"""An event as it is stored: its stream, its version there, its topic and its state."""
 
 ClientKey = tuple[str, str]
 """A client's name and a key of its own."""
@@ -34,6 +37,18 @@ class Remembered:
     position: int | None
 
 
+class KeptState(NamedTuple):
+    """What a stream came to at a version, encoded; read again, it spares the events up to there."""
+
+    stream_id: str
+    version: int
+    state: bytes
+
+
+Found = StoredEvent | KeptState
+"""What a stream is brought in from: its events, after a state where one was kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What is stored in the same transaction as the events.
@@ -43,7 +58,12 @@ class Beside:
     """
 
     remembered: Sequence[Remembered] = ()
+    states: Sequence[KeptState] = ()
     seeds: Mapping[str, bytes | None] = field(default_factory=dict)
+
+
+class NotUpToDate(Exception):  # noqa: N818 - it says what is the case, as Refused does
+    """What an attempt rests on is not enough or no longer holds; nothing was stored."""
 
 
 class Session(Protocol):
@@ -54,12 +74,14 @@ class Session(Protocol):
         """The position of the latest event."""
         ...
 
-    def recall(self, keys: Sequence[ClientKey]) -> dict[ClientKey, Remembered]:
-        """The answers that clients' keys were given."""
+    def recall(
+        self, keys: Sequence[ClientKey], stream_ids: Collection[str]
+    ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
+        """The answers that clients' keys were given, and what `load` gives, in one go."""
         ...
 
-    def load(self, stream_ids: Collection[str]) -> Sequence[StoredEvent]:
-        """All events of some streams, each stream's in the order of its versions."""
+    def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
+        """All there is of some streams, each stream's in the order of its versions."""
         ...
 
     def changed_since(self, position: int) -> set[str] | None:
@@ -70,8 +92,12 @@ class Session(Protocol):
         """The seed of a shuffled shoe that is open."""
         ...
 
-    def append(self, stored_events: Sequence[StoredEvent], beside: Beside) -> None:
-        """Adds events after the head, and what belongs beside them."""
+    def send(self, rows: Sequence[Row]) -> None:
+        """Adds events after the head, to be stored while the turn goes on."""
+        ...
+
+    def append(self, rows: Sequence[Row], beside: Beside) -> None:
+        """Adds the last events of the turn, and what belongs beside all of them."""
         ...
 
 
@@ -81,3 +107,20 @@ class Sessions(Protocol):
     def writing(self) -> AbstractContextManager[Session]:
         """Waits for its turn, and commits where the block ends without an exception."""
         ...
+
+    def attempting(self, head: int) -> AbstractContextManager[Session]:
+        """A session that takes no lock before it appends, on what is known as of a head.
+
+        It presumes that no key was seen and no round is there of which nothing
+        is known. Raises NotUpToDate where it has to ask, and, at the append,
+        where any of that does not hold.
+        """
+        ...
+
+
+def rows_of(stored_events: Sequence[StoredEvent]) -> list[Row]:
+    """The library's events as rows."""
+    return [
+        (str(each.originator_id), each.originator_version, each.topic, each.state)
+        for each in stored_events
+    ]

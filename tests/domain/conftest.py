@@ -59,7 +59,7 @@ class Scenario(Generic[State]):
 
     def _numbered(self, facts: tuple[Fact, ...]) -> tuple[DomainEvent, ...]:
         return tuple(
-            fact(**STAMP.on(self.state.id, version))
+            fact(*STAMP.on(self.state.id, version))
             for version, fact in enumerate(facts, self.state.version + 1)
         )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from eventsourcing.persistence import JSONTranscoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,9 @@ from domain.event import DomainEvent, Stamp
 from domain.money import Collection, CommissionPolicy
 from domain.round import BetSettled, Round, RoundState
 from domain.rules import Rules
+from infrastructure.store.mapper import EventMapper
 
+MAPPER = EventMapper(JSONTranscoder())
 STAMP = Stamp(at=datetime(2026, 1, 2, 12, 0, tzinfo=UTC), actor="dealer-7", key="key-1")
 ACCOUNTS = ("account:a1", "account:a2")
 ROUNDS = ("round:r1", "round:r2")
@@ -345,7 +348,8 @@ def test_replay_of_the_stored_events_one_by_one_gives_the_same_states(rules, seq
     replayed: dict[str, Any] = {stream_id: Account(stream_id) for stream_id in ACCOUNTS}
     replayed |= {stream_id: Round(stream_id) for stream_id in ROUNDS}
     for event in ledger.history:
-        again = type(event).model_validate_json(event.model_dump_json(exclude_none=True))
+        again = MAPPER.to_domain_event(MAPPER.to_stored_event(event))
+        assert again == event
         replayed[event.originator_id] = replayed[event.originator_id].apply(again)
     assert replayed == ledger.streams
 

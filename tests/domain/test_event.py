@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from eventsourcing.persistence import JSONTranscoder, MapperDeserialisationError, StoredEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from domain.account import (
     AccountClosed,
@@ -53,9 +53,10 @@ from domain.shuffle import SCHEME, commitment
 from domain.site import GamingDaySet
 from domain.table import RulesChanged, ShoePlaced, ShoeRemoved, TableOpened
 from domain.tableau import Hand, Outcome
+from infrastructure.store.mapper import EventMapper
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "events"
-NOT_IN_STATE = {"originator_id", "originator_version"}
+MAPPER = EventMapper(JSONTranscoder())
 COMMON = {
     "originator_id": "stream:1",
     "originator_version": 7,
@@ -155,19 +156,18 @@ SAMPLES: dict[str, DomainEvent] = {
 
 def stored(event: DomainEvent) -> bytes:
     """An event's state, as it is stored beside its stream and version."""
-    state = event.model_dump_json(exclude_none=True, exclude=NOT_IN_STATE)
-    if event.class_version > 1:
-        state = f'{state[:-1]},"class_version":{event.class_version}}}'
-    return state.encode()
+    return MAPPER.to_stored_event(event).state
 
 
 def loaded(event_type: type[DomainEvent], state: bytes) -> DomainEvent:
     """The event that a stored state means today."""
-    fields = json.loads(state)
-    for version in range(fields.pop("class_version", 1), event_type.class_version):
-        getattr(event_type, f"upcast_v{version}_v{version + 1}")(fields)
-    columns = {name: COMMON[name] for name in NOT_IN_STATE}
-    return event_type.model_validate_json(json.dumps({**fields, **columns}))
+    stream_id, version = COMMON["originator_id"], COMMON["originator_version"]
+    return MAPPER.to_domain_event(StoredEvent(stream_id, version, event_type.TOPIC, state))
+
+
+def refused(why: str) -> pytest.RaisesExc[MapperDeserialisationError]:
+    """What is read is checked against the types of the fields."""
+    return pytest.raises(MapperDeserialisationError, match=f"cannot be read: .*{why}")
 
 
 def _topic(name: str) -> str:
@@ -207,8 +207,10 @@ def test_the_topics_that_others_rely_on_are_fixed():
         "account.commission_charged": CommissionCharged,
     }
     assert {topic: EVENT_TYPES[topic] for topic in fixed} == fixed
-    assert {"result", "stake_minor", "win_minor", "commission_minor"} < set(BetSettled.model_fields)
-    assert {"round_id", "bet_id", "commission_minor"} < set(CommissionCharged.model_fields)
+    assert {"result", "stake_minor", "win_minor", "commission_minor"} < set(
+        BetSettled.__struct_fields__
+    )
+    assert {"round_id", "bet_id", "commission_minor"} < set(CommissionCharged.__struct_fields__)
 
 
 def test_two_events_never_share_a_topic():
@@ -241,7 +243,7 @@ rules = st.builds(
 stamps = {
     "originator_id": st.just(COMMON["originator_id"]),
     "originator_version": st.just(COMMON["originator_version"]),
-    "at": times,
+    "at": times.map(lambda at: at.astimezone(UTC)),  # as commands have it
     "actor": texts,
     "key": ids,
 }
@@ -277,8 +279,9 @@ def test_an_event_that_was_stored_and_loaded_is_equal_and_stored_by_the_same_byt
 
 
 @given(times)
-def test_a_time_is_kept_in_utc_whatever_zone_it_was_given_in(at):
-    event = CutCardReached(**{**COMMON, "at": at})
+def test_a_time_is_kept_in_utc_whatever_zone_it_is_read_in(at):
+    state = json.dumps({"at": at.isoformat(), "actor": "dealer-7", "key": "k1"}).encode()
+    event = loaded(CutCardReached, state)
     assert event.at == at
     assert event.at.utcoffset() == timedelta(0)
     assert json.loads(stored(event))["at"].endswith("Z")
@@ -287,45 +290,35 @@ def test_a_time_is_kept_in_utc_whatever_zone_it_was_given_in(at):
 @pytest.mark.parametrize(
     "at",
     [
-        datetime(2026, 1, 2, 3, 4, 5),  # noqa: DTZ001 - this is what is refused
-        "2026-01-02T03:04:05Z",
-        1_767_323_045,
-        None,
+        *("2026-01-02T03:04:05", "2026-01-02", 1_767_323_045, "1767323045", "noon", "", None),
+        *("2026-02-30T03:04:05Z", "0001-01-01T00:00:00+07:00", "9999-12-31T23:59:59-07:00"),
     ],
 )
-def test_a_time_that_is_naive_or_no_time_is_refused(at):
-    with pytest.raises(ValidationError):
-        CutCardReached(**{**COMMON, "at": at})
-
-
-@pytest.mark.parametrize("at", ["2026-01-02T03:04:05", "2026-01-02", 1_767_323_045, "noon", None])
 def test_a_stored_time_that_is_naive_or_no_time_is_refused(at):
     state = json.dumps({"at": at, "actor": "dealer-7", "key": "k1"}).encode()
-    with pytest.raises(ValidationError):
+    with refused("at"):
         loaded(CutCardReached, state)
 
 
 @pytest.mark.parametrize("amount", ["1.0", "1.5", "1e2", "true", "false", '"1"', "null", "0", "-1"])
 def test_a_stored_amount_that_is_no_positive_integer_is_refused(amount):
     state = f'{{"at":"2026-01-02T03:04:05Z","actor":"a","key":"k","amount_minor":{amount}}}'
-    with pytest.raises(ValidationError):
+    with refused("amount_minor"):
         loaded(FundsDeposited, state.encode())
 
 
-@pytest.mark.parametrize("amount", [1.0, 1.5, True, "1", None, 0, -1])
-def test_an_amount_that_is_no_positive_integer_is_refused(amount):
-    with pytest.raises(ValidationError):
-        FundsDeposited(**COMMON, amount_minor=amount)
-
-
-@pytest.mark.parametrize("version", [7.0, True, "7", None])
-def test_a_version_that_is_no_integer_is_refused(version):
-    with pytest.raises(ValidationError):
-        CutCardReached(**{**COMMON, "originator_version": version})
+@pytest.mark.parametrize("version", ["7.0", "true", '"7"', "null"])
+def test_a_stored_version_that_is_no_integer_is_refused(version):
+    state = f'{{"at":"2026-01-02T03:04:05Z","actor":"a","key":"k","originator_version":{version}}}'
+    with refused("originator_version"):
+        loaded(CutCardReached, state.encode())
 
 
 def test_a_field_that_an_event_does_not_have_is_refused():
-    with pytest.raises(ValidationError, match="amount"):
+    fields = json.loads(stored(FundsDeposited(**COMMON, amount_minor=1)))
+    with refused("`amount`"):
+        loaded(FundsDeposited, json.dumps({**fields, "amount": 1}).encode())
+    with pytest.raises(TypeError, match="amount"):
         FundsDeposited(**COMMON, amount_minor=1, amount=1)
 
 
@@ -333,18 +326,55 @@ def test_a_field_that_an_event_does_not_have_is_refused():
 def test_a_field_that_is_missing_is_refused(name):
     fields = json.loads(stored(FundsDeposited(**COMMON, amount_minor=1)))
     del fields[name]
-    with pytest.raises(ValidationError, match=name):
+    with refused(f"`{name}`"):
         loaded(FundsDeposited, json.dumps(fields).encode())
 
 
 def test_an_event_cannot_be_changed():
     event = FundsDeposited(**COMMON, amount_minor=1)
-    with pytest.raises(ValidationError, match="frozen"):
+    with pytest.raises(AttributeError, match="immutable"):
         event.amount_minor = 2
+    assert event.amount_minor == 1
 
 
-@pytest.mark.parametrize("card", ["??", "9", "XX", "", 9, None])
-def test_a_card_that_is_none_is_refused(card):
-    state = {"at": "2026-01-02T03:04:05Z", "actor": "a", "key": "k", "hand": "player", "card": card}
-    with pytest.raises(ValidationError, match="card"):
-        loaded(CardDealt, json.dumps(state).encode())
+NO_CARDS = ["??", "9", "XX", "", "9h", " 9H", 9, None, ["9H"]]
+PLAIN = {"at": "2026-01-02T03:04:05Z", "actor": "a", "key": "k"}
+
+
+@pytest.mark.parametrize("event_type", [CardDealt, ThirdCardDrawn])
+@pytest.mark.parametrize("card", NO_CARDS)
+def test_a_dealt_card_that_is_none_is_refused(event_type, card):
+    state = {**PLAIN, "hand": "player", "card": card}
+    with refused("card"):
+        loaded(event_type, json.dumps(state).encode())
+
+
+@pytest.mark.parametrize("card", NO_CARDS)
+def test_a_drawn_card_that_is_none_is_refused(card):
+    state = {**PLAIN, "round_id": "r1", "cards": ["9H", card]}
+    with refused("card"):
+        loaded(CardsDrawn, json.dumps(state).encode())
+
+
+@pytest.mark.parametrize("card", NO_CARDS[1:])
+def test_a_burned_card_that_is_none_and_not_face_down_is_refused(card):
+    with refused("card"):
+        loaded(CardsBurned, json.dumps({**PLAIN, "cards": ["??", card]}).encode())
+
+
+@pytest.mark.parametrize(
+    "dealt",
+    [
+        partial(CardDealt, hand=Hand.PLAYER, card=FACE_DOWN),
+        partial(ThirdCardDrawn, hand=Hand.BANKER, card=FACE_DOWN),
+        partial(CardsDrawn, round_id="r1", cards=(parse_card("9H"), FACE_DOWN)),
+    ],
+)
+def test_a_dealt_card_that_lies_face_down_is_no_event(dealt):
+    with pytest.raises(ValueError, match="shows its face"):
+        dealt(**COMMON)
+
+
+def test_a_card_that_was_read_is_the_one_card_of_its_notation():
+    state = {**PLAIN, "hand": "player", "card": "9H"}
+    assert loaded(CardDealt, json.dumps(state).encode()).card is parse_card("9H")

@@ -20,7 +20,7 @@ def test_the_gaming_day_can_be_set_again(stamp):
     site = Site()
     for version, zone in enumerate(("Asia/Macau", "Europe/Monaco"), 1):
         event = site.set_gaming_day(zone, starts_at="05:30", stamp=stamp)
-        assert event == GamingDaySet(**stamp.on("site", version), zone=zone, starts_at="05:30")
+        assert event == GamingDaySet(*stamp.on("site", version), zone=zone, starts_at="05:30")
         site = site.apply(event)
     assert (site.zone, site.starts_at, site.version) == ("Europe/Monaco", "05:30", 2)
 

@@ -15,8 +15,8 @@ SOCKET = ".s.PGSQL.5432"
 class Proxy:
     """Forwards connections to PostgreSQL's socket.
 
-    `cut_at_next_commit` forwards the next COMMIT, waits until the server has
-    answered it, and cuts the wire before the answer is through.
+    `cut_at_next_commit` forwards what commits next, a COMMIT or events outside
+    of a transaction block, and cuts the wire before the answer is through.
     """
 
     def __init__(self, folder: Path, conninfo: str) -> None:
@@ -70,9 +70,12 @@ class Proxy:
                 threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
 
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
+        is_in_block = False
         try:
             while data := source.recv(1 << 16):
-                if self.cut_at_next_commit and b"COMMIT" in data:
+                commits = b"COMMIT" in data or (not is_in_block and b'"at":' in data)
+                is_in_block = (is_in_block or b"BEGIN" in data) and not commits
+                if self.cut_at_next_commit and commits:
                     self.cut_at_next_commit = False
                     target.sendall(data)
                     # The other pump would hand the answer on, so it loses its target first.

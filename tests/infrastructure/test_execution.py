@@ -69,6 +69,20 @@ def test_a_reply_that_is_lost_at_the_commit_is_a_replayed_answer(casino, proxy, 
     assert stored(database) == [("account:a", 1), ("account:a", 2)]
 
 
+def test_a_reply_that_is_lost_at_the_commit_of_many_commands_is_replayed_answers(
+    casino, proxy, database
+):
+    send(casino, OPEN)
+    deposits = [{**DEPOSIT, "key": f"in-{number}"} for number in range(20)]
+    proxy.cut_at_next_commit = True
+    answers = send(casino, *deposits)
+
+    assert proxy.cut_at_next_commit is False
+    assert {(answer["ok"], answer["replayed"]) for answer in answers} == {(True, True)}
+    assert answers[-1]["result"]["available_minor"] == 2000
+    assert stored(database) == [("account:a", version) for version in range(1, 22)]
+
+
 def test_a_command_waits_for_a_store_that_comes_back(casino, proxy, database):
     send(casino, OPEN)
     proxy.down()
@@ -173,6 +187,86 @@ def test_events_that_were_stored_past_the_lock_are_taken_up_by_a_new_try(casino,
     (answer,) = send(casino, {**DEPOSIT, "key": "more"})
 
     assert answer["result"]["available_minor"] == 207
+
+
+def test_single_commands_of_two_processes_in_turns_are_decided_on_the_latest_state(
+    database, settle_round_commands
+):
+    with at(database.conninfo) as one, at(database.conninfo) as other:
+        answers = []
+        for number, command in enumerate(settle_round_commands):
+            answers += send((one, other)[number % 2], command)
+        again = send(one, settle_round_commands[-1])
+
+    assert [answer["ok"] for answer in answers] == [True] * len(settle_round_commands)
+    assert again[0] == {**answers[-1], "replayed": True}
+    versions: dict[str, int] = {}
+    for stream, version in stored(database):
+        assert version == versions.get(stream, 0) + 1
+        versions[stream] = version
+
+
+def test_a_key_that_another_process_used_is_replayed_or_refused_by_its_content(database):
+    with at(database.conninfo) as one, at(database.conninfo) as other:
+        send(one, OPEN)
+        send(other, {**DEPOSIT, "key": "first"})
+        send(one, {**DEPOSIT, "key": "second"})
+        (refused,) = send(other, {**DEPOSIT, "key": "second", "amount_minor": 5})
+        (replayed,) = send(other, {**DEPOSIT, "key": "second"})
+
+    assert refused["error"]["code"] == "key_reused"
+    assert (replayed["replayed"], replayed["result"]["available_minor"]) == (True, 200)
+
+
+def test_a_refusal_is_remembered_although_it_was_first_found_without_the_lock(database):
+    withdrawal = {"command": "withdraw", "key": "out", "account_id": "a", "amount_minor": 500}
+    with at(database.conninfo) as casino:
+        send(casino, OPEN)
+        (refused,) = send(casino, withdrawal)
+        send(casino, {**DEPOSIT, "amount_minor": 1000})
+        (again,) = send(casino, withdrawal)
+
+    assert (refused["error"]["code"], refused["replayed"]) == ("insufficient_funds", False)
+    assert (again["error"]["code"], again["replayed"]) == ("insufficient_funds", True)
+
+
+def test_a_finished_round_that_is_no_longer_in_memory_is_known_to_be_there(
+    database, settle_round_commands
+):
+    with at(database.conninfo) as casino:
+        for command in settle_round_commands:
+            send(casino, command)
+        (opened,) = send(
+            casino,
+            {"command": "open_round", "key": "again", "round_id": "R", "shoe_id": "S"},
+        )
+        (cancelled,) = send(
+            casino,
+            {"command": "cancel_bet", "key": "late", "round_id": "R", "bet_id": "none"},
+        )
+
+    assert opened["error"]["code"] == "already_exists"
+    assert cancelled["error"]["code"] == "round_settled"
+
+
+@pytest.fixture
+def settle_round_commands() -> list[dict[str, Any]]:
+    commands: list[dict[str, Any]] = [
+        {"command": "open_table", "table_id": "T", "currency": "USD"},
+        {"command": "open_shoe", "shoe_id": "S", "table_id": "T", "source": "physical"},
+        {"command": "open_account", "account_id": "a", "currency": "USD"},
+        {"command": "deposit", "account_id": "a", "amount_minor": 1000},
+        {"command": "open_round", "round_id": "R", "shoe_id": "S"},
+        {
+            "command": "place_bet", "round_id": "R", "bet_id": "B", "account_id": "a",
+            "bet": "banker", "stake_minor": 100,
+        },
+        {"command": "close_betting", "round_id": "R"},
+        {"command": "deal", "round_id": "R", "cards": ["2S", "4H"]},
+        {"command": "deal", "round_id": "R", "cards": ["4D", "4C"]},
+        {"command": "settle_round", "round_id": "R"},
+    ]  # fmt: skip
+    return [{**command, "key": f"k{number}"} for number, command in enumerate(commands)]
 
 
 def test_an_application_keeps_two_connections_at_most_however_many_it_lost(casino, superuser_url):

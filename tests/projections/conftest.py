@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from psycopg.rows import dict_row
 
 from domain.account import Account
@@ -49,7 +50,7 @@ class Ledger:
         answer = getattr(aggregate, command)(*arguments, **named, stamp=stamp)
         for event in answer if isinstance(answer, tuple) else (answer,):
             at = self.at(len(self.events) + 1)
-            recorded = Recorded(len(self.events) + 1, event.model_copy(update={"at": at}))
+            recorded = Recorded(len(self.events) + 1, replace(event, at=at))
             self.events.append(recorded)
             self.aggregates[stream_id] = self._aggregate(stream_id).apply(recorded.event)
         return self.aggregates[stream_id]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from domain.account import FundsDeposited
@@ -115,9 +116,9 @@ def test_a_sum_above_eight_bytes_is_exact(connection, ledger, fold):
     ledger.open_account("a1")
     for _ in range(3):
         ledger.do("account:a1", "deposit", 10**18 // 4)
-    more = ledger.events[-1].event.model_copy(update={"amount_minor": 10**19})
+    more = msgspec.structs.replace(ledger.events[-1].event, amount_minor=10**19)
     for version in (5, 6):
-        event = more.model_copy(update={"originator_version": version})
+        event = msgspec.structs.replace(more, originator_version=version)
         ledger.events.append(ledger.events[-1]._replace(position=version, event=event))
     fold()
     assert balance(connection, "a1").available_minor == 3 * 10**18 // 4 + 2 * 10**19
@@ -170,7 +171,7 @@ def test_an_account_opens_once(connection, ledger, fold):
 
 def test_an_event_of_an_account_that_was_never_opened_names_its_position(connection, ledger, fold):
     ledger.open_account("a1", deposit_minor=1)
-    event = ledger.events[1].event.model_copy(update={"originator_id": "account:a2"})
+    event = msgspec.structs.replace(ledger.events[1].event, originator_id="account:a2")
     assert isinstance(event, FundsDeposited)
     ledger.events.append(ledger.events[1]._replace(position=3, event=event))
     fold()

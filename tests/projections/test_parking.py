@@ -6,6 +6,7 @@ from threading import Barrier
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from psycopg.rows import tuple_row
 
 from domain.event import Recorded, Unreadable
@@ -47,7 +48,7 @@ def undecodable(recorded):
 
 def unfit(recorded):
     """The same event as another one, of an account that was never opened."""
-    event = recorded.event.model_copy(update={"originator_id": "account:nobody"})
+    event = replace(recorded.event, originator_id="account:nobody")
     return recorded._replace(event=event)
 
 

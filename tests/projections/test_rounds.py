@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 
+import msgspec
 import pytest
 
 from domain.bets import BetKind
@@ -167,7 +168,7 @@ def test_a_round_with_a_tombstone_opens_later(connection, ledger, fold):
 def test_an_event_of_an_unknown_round_names_its_position(connection, ledger, opened, fold):
     ledger.do("round:r1", "close_betting")
     position, event = ledger.events[-1]
-    event = event.model_copy(update={"originator_id": "round:r2"})
+    event = msgspec.structs.replace(event, originator_id="round:r2")
     ledger.events.append(ledger.events[-1]._replace(position=position + 1, event=event))
     fold()
     (unfit,) = parked(connection)

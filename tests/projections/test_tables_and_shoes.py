@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from domain.bets import Variant
@@ -71,7 +72,7 @@ def test_a_table_counts_the_rounds_that_were_opened_at_it(connection, ledger, fo
 def test_a_round_at_a_table_that_was_never_opened_names_its_position(connection, ledger, fold):
     ledger.play(rounds=1)
     opened = next(each for each in ledger.events if isinstance(each.event, RoundOpened))
-    event = opened.event.model_copy(update={"table_id": "t9"})
+    event = msgspec.structs.replace(opened.event, table_id="t9")
     ledger.events.append(opened._replace(position=len(ledger.events) + 1, event=event))
     fold()
     (unfit,) = parked(connection)
@@ -152,7 +153,7 @@ def test_shoes_of_one_table(connection, ledger, fold):
 
 def test_an_event_of_an_unknown_shoe_names_its_position(connection, ledger, physical, fold):
     ledger.do("shoe:s1", "close", seed=None)
-    event = ledger.events[-1].event.model_copy(update={"originator_id": "shoe:s2"})
+    event = msgspec.structs.replace(ledger.events[-1].event, originator_id="shoe:s2")
     ledger.events.append(ledger.events[-1]._replace(position=4, event=event))
     fold()
     (unfit,) = parked(connection)

@@ -168,6 +168,24 @@ UNREADABLE = [
         "at",
     ),
     Case(
+        "a time that is a number",
+        [{**opened_account(), "at": 1_767_323_045}],
+        "invalid_command",
+        "at",
+    ),
+    Case(
+        "a time before the calendar begins in UTC",
+        [{**opened_account(), "at": "0001-01-01T00:00:00+07:00"}],
+        "invalid_command",
+        "at",
+    ),
+    Case(
+        "a time after the calendar ends in UTC",
+        [{**opened_account(), "at": "9999-12-31T23:59:59-07:00"}],
+        "invalid_command",
+        "at",
+    ),
+    Case(
         "no such time zone",
         [{"command": "set_gaming_day", "zone": "Mars/Olympus", "starts_at": "06:00"}],
         "invalid_command",

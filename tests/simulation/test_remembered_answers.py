@@ -11,7 +11,7 @@ from infrastructure.commands.contract import NotACommand, read_command
 from infrastructure.commands.execution import Client, execute
 from infrastructure.store.connection import Database
 from tests.simulation.generator import START
-from tests.simulation.playing import head, in_memory
+from tests.simulation.playing import head, in_memory, notifications
 
 Answer = dict[str, Any]
 
@@ -100,6 +100,15 @@ def test_the_same_instant_at_another_offset_is_the_same_command(desk: Desk) -> N
     again = desk.send({**OPENED, "at": "2026-03-01T12:00:00.000+02:00"})
 
     assert again == {**first, "replayed": True}
+
+
+@pytest.mark.parametrize("at", ["2026-03-01T12:00:00+02:00", "2026-03-01 06:30:00.0-03:30"])
+def test_a_time_is_recorded_in_utc_whatever_offset_it_was_given_in(desk: Desk, at: str) -> None:
+    desk.send({**OPENED, "at": at})
+
+    (opened,) = notifications(desk.casino)
+
+    assert opened.state.startswith(b'{"at":"2026-03-01T10:00:00Z",')
 
 
 def test_rules_in_another_order_are_the_same_rules(desk: Desk) -> None:

@@ -1,6 +1,7 @@
 """How single faults are judged, and what a report says of them."""
 
 import pytest
+from msgspec.structs import asdict, replace
 
 from domain.account import CommissionCharged, StakeReturned
 from domain.bets import BetKind, Result
@@ -98,10 +99,10 @@ def test_an_irregular_card_is_found_and_nothing_else(ledger, audited):
 
 def test_a_pair_on_a_card_that_nobody_could_read_is_not_judged(evening, audited):
     tampered = [
-        recorded._replace(event=recorded.event.model_copy(update={"card": parse_card("0?")}))
+        recorded._replace(event=replace(recorded.event, card=parse_card("0?")))
         if recorded.event.originator_id == "round:R3"
         and str(getattr(recorded.event, "card", "")) == "KD"
-        else recorded._replace(event=recorded.event.model_copy(update={"bet": BetKind.EITHER_PAIR}))
+        else recorded._replace(event=replace(recorded.event, bet=BetKind.EITHER_PAIR))
         if getattr(recorded.event, "bet", None) is BetKind.TIE
         and recorded.event.originator_id == "round:R3"
         else recorded
@@ -111,7 +112,7 @@ def test_a_pair_on_a_card_that_nobody_could_read_is_not_judged(evening, audited)
     assert "payout_mismatch" in audited(tampered).findings
     # The table does not offer the bet; with a bet that it offers nothing is left to say.
     offered = [
-        recorded._replace(event=recorded.event.model_copy(update={"bet": BetKind.PLAYER_PAIR}))
+        recorded._replace(event=replace(recorded.event, bet=BetKind.PLAYER_PAIR))
         if getattr(recorded.event, "bet", None) is BetKind.EITHER_PAIR
         else recorded
         for recorded in tampered
@@ -131,7 +132,7 @@ def test_a_pair_of_the_other_hand_is_judged_beside_an_unread_card(ledger, audite
     )
     tampered = list(ledger.recorded)
     tampered[settled] = tampered[settled]._replace(
-        event=tampered[settled].event.model_copy(update={"win_minor": 1})
+        event=replace(tampered[settled].event, win_minor=1)
     )
 
     assert audited(ledger.recorded).findings == {}
@@ -245,7 +246,7 @@ def test_a_second_verdict_takes_the_place_of_the_first(evening, audited, at_new_
         for place, other in enumerate(events)
         if isinstance(other, BetSettled) and other.originator_id == stream
     )
-    events[place] = events[place].model_copy(update={"commission_minor": 1})
+    events[place] = replace(events[place], commission_minor=1)
     first = audited(at_new_positions(events))
     second = audited(at_new_positions([*events, event]))
 
@@ -261,7 +262,7 @@ def test_a_settlement_recorded_twice_by_the_round_is_found_after_its_shoe_has_cl
     events = [recorded.event for recorded in evening]
     own = [event for event in events if event.originator_id == "round:R1"]
     settled = next(event for event in own if isinstance(event, BetSettled))
-    again = settled.model_copy(update={"originator_version": own[-1].originator_version + 1})
+    again = replace(settled, originator_version=own[-1].originator_version + 1)
 
     report = audited(at_new_positions([*events, again]))
 
@@ -284,7 +285,7 @@ def test_a_settlement_without_its_last_event_is_found(evening, audited, at_new_p
 
 def test_examples_are_a_few_of_each_code_in_one_order(evening, audited):
     tampered = [
-        recorded._replace(event=recorded.event.model_copy(update={"result": Result.PUSH}))
+        recorded._replace(event=replace(recorded.event, result=Result.PUSH))
         if isinstance(recorded.event, BetSettled)
         else recorded
         for recorded in evening
@@ -343,7 +344,7 @@ def test_an_event_of_a_judged_round_that_cannot_be_read_is_found(evening, audite
 @pytest.mark.parametrize("scope", [Scope(round="R1"), Scope(shoe="S1"), Scope(table="T1")])
 def test_a_scope_finds_the_faults_that_lie_in_it(scope, evening, audited):
     tampered = [
-        recorded._replace(event=recorded.event.model_copy(update={"stake_minor": 1}))
+        recorded._replace(event=replace(recorded.event, stake_minor=1))
         if recorded.event.TOPIC == "account.stake_lost" and recorded.event.round_id == "R1"
         else recorded
         for recorded in evening
@@ -359,7 +360,7 @@ def test_a_scope_finds_the_faults_that_lie_in_it(scope, evening, audited):
 @pytest.mark.parametrize("scope", [Scope(round="R3"), Scope(shoe="S2"), Scope(table="T2")])
 def test_a_scope_leaves_out_the_faults_that_lie_elsewhere(scope, evening, audited):
     tampered = [
-        recorded._replace(event=recorded.event.model_copy(update={"stake_minor": 1}))
+        recorded._replace(event=replace(recorded.event, stake_minor=1))
         if recorded.event.TOPIC == "account.stake_lost" and recorded.event.round_id == "R1"
         else recorded
         for recorded in evening[3:]
@@ -371,7 +372,7 @@ def test_a_scope_leaves_out_the_faults_that_lie_elsewhere(scope, evening, audite
 def test_a_round_is_audited_from_what_names_it_and_its_shoe_alone(evening, audited, load_from):
     own = load_from(evening)("R1")
     elsewhere = [
-        recorded._replace(event=recorded.event.model_copy(update={"table_id": "T2"}))
+        recorded._replace(event=replace(recorded.event, table_id="T2"))
         if recorded.event.TOPIC == "shoe.opened"
         else recorded
         for recorded in own
@@ -465,9 +466,7 @@ def test_commission_charged_where_the_rules_defer_it_is_found(evening, audited):
     )
     marked = evening[place].event
     ledger = list(evening)
-    ledger[place] = evening[place]._replace(
-        event=CommissionCharged.model_validate(marked.model_dump())
-    )
+    ledger[place] = evening[place]._replace(event=CommissionCharged(**asdict(marked)))
 
     report = audited(ledger)
 
@@ -495,7 +494,7 @@ def test_an_event_that_follows_the_closing_of_a_shoe_is_found(evening, audited, 
 def test_a_round_that_opens_in_a_closed_shoe_is_found(evening, audited, at_new_positions):
     events = [recorded.event for recorded in evening]
     opened = next(event for event in events if event.TOPIC == "round.opened")
-    late = opened.model_copy(update={"originator_id": "round:R13", "number": 5})
+    late = replace(opened, originator_id="round:R13", number=5)
 
     report = audited(at_new_positions([*events, late]))
 

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from eventsourcing.persistence import JSONTranscoder
+from msgspec.structs import replace
 
 from domain.bets import BetKind
 from domain.cards import parse_card
@@ -11,6 +13,9 @@ from domain.rules import Rules
 from domain.tableau import Outcome
 from infrastructure.audit.findings import Code, Finding
 from infrastructure.audit.replay import replay
+from infrastructure.store.mapper import EventMapper
+
+MAPPER = EventMapper(JSONTranscoder())
 
 
 def events_of(recorded, round_id):
@@ -134,7 +139,8 @@ def test_a_round_is_replayed_to_each_of_its_versions(r1):
 
 
 def test_the_same_events_give_the_same_bytes(r1):
-    read_back = [type(event).model_validate_json(event.model_dump_json()) for event in r1]
+    read_back = [MAPPER.to_domain_event(MAPPER.to_stored_event(event)) for event in r1]
+    assert read_back == r1
 
     assert json.dumps(replay(r1)) == json.dumps(replay(read_back))
 
@@ -142,7 +148,7 @@ def test_the_same_events_give_the_same_bytes(r1):
 def test_the_order_in_which_odds_were_written_does_not_show(r1):
     rules = r1[0].rules
     turned = rules.model_copy(update={"odds": dict(reversed(rules.odds.items()))})
-    other = [r1[0].model_copy(update={"rules": turned}), *r1[1:]]
+    other = [replace(r1[0], rules=turned), *r1[1:]]
 
     assert json.dumps(replay(r1)) == json.dumps(replay(other))
 
@@ -176,7 +182,7 @@ def test_a_void_round_returns_its_bets_and_is_not_judged(evening):
 
 def test_findings_of_a_finished_round_and_those_of_others_are_told_once(r1):
     tampered = [
-        event.model_copy(update={"commission_minor": 0})
+        replace(event, commission_minor=0)
         if isinstance(event, BetSettled) and event.bet_id == "R1-b1"
         else event
         for event in r1

@@ -6,6 +6,7 @@ from typing import Any
 from infrastructure.casino import Casino
 from infrastructure.importers.layouts import POINTS_CSV
 from infrastructure.importers.reading import RecordedRound, read_rounds
+from infrastructure.store.mapper import facts as state_of
 
 HEADER = (
     "b total,player total,pcard1,pcard2,pcard3,bcard1,bcard2,bcard3,outcome,rounds,"
@@ -38,5 +39,11 @@ def facts(casino: Casino) -> list[dict[str, Any]]:
     notifications = casino.recorder.select_notifications(1, 1_000_000)
     events = [casino.mapper.to_domain_event(each) for each in notifications]
     return [
-        {"topic": event.TOPIC, **event.model_dump(exclude={"at"}, mode="json")} for event in events
+        {
+            "topic": event.TOPIC,
+            "originator_id": event.originator_id,
+            "originator_version": event.originator_version,
+            **{name: value for name, value in state_of(event).items() if name != "at"},
+        }
+        for event in events
     ]

@@ -11,12 +11,13 @@ import psycopg
 import pytest
 from eventsourcing.persistence import DatabaseError, IntegrityError, StoredEvent
 from eventsourcing.tests.persistence import ApplicationRecorderTestCase
+from psycopg.errors import UniqueViolation
 
 from infrastructure.store.connection import Database
 from infrastructure.store.factory import EVENTS_TABLE, LedgerDatastore
 from infrastructure.store.memory import MemoryRecorder
 from infrastructure.store.recorder import LedgerRecorder
-from infrastructure.store.session import Beside, Remembered
+from infrastructure.store.session import Beside, NotUpToDate, Remembered, Row, rows_of
 
 WRITERS, SAVES, EVENTS_A_SAVE = 4, 60, 5
 
@@ -29,6 +30,10 @@ def recorder(database: Database) -> Iterator[LedgerRecorder]:
 
 def events(stream: str, *versions: int) -> list[StoredEvent]:
     return [StoredEvent(stream, version, "topic", b'{"at":"now"}') for version in versions]
+
+
+def new_rows(stream: str, *versions: int) -> list[Row]:
+    return rows_of(events(stream, *versions))
 
 
 def rows(database: Database) -> list[tuple[Any, ...]]:
@@ -158,20 +163,20 @@ def test_what_stands_beside_the_events_is_stored_with_them_or_not_at_all(
     answer = Remembered("cli", "k", {"command": "0"}, {"b": 1, "a": 2}, 1)
     refusal = Remembered("cli", "r", {"command": "1"}, {"code": "unknown_round"}, None)
     seed = os.urandom(32)
-    beside = Beside([answer, refusal], {"S": seed})
+    beside = Beside([answer, refusal], seeds={"S": seed})
     recorder.insert_events(events("a", 1), beside=beside)
 
     lost = Remembered("cli", "lost", {}, {}, 2)
     with pytest.raises(IntegrityError):
-        recorder.insert_events(events("a", 1), beside=Beside([lost], {"T": seed}))
+        recorder.insert_events(events("a", 1), beside=Beside([lost], seeds={"T": seed}))
 
     with recorder.writing() as session:
         wanted = [("cli", "k"), ("cli", "r"), ("cli", "lost"), ("somebody else", "k")]
-        found = session.recall(wanted)
+        found, _ = session.recall(wanted, ())
         assert found == {("cli", "k"): answer, ("cli", "r"): refusal}
         assert list(found["cli", "k"].answer) == ["b", "a"]
         assert session.seed("S") == seed
-        session.append([], Beside([], {"S": None}))
+        session.append([], Beside([], seeds={"S": None}))
     with database.connect() as connection:
         assert connection.execute("SELECT shoe_id FROM ledger.seeds").fetchall() == []
 
@@ -190,17 +195,116 @@ def test_a_refusal_is_forgotten_after_thirty_days_and_an_answer_never(
             )
 
     with recorder.writing() as session:
-        assert session.recall([("cli", "k"), ("cli", "r")]) == {("cli", "k"): answer}
+        assert session.recall([("cli", "k"), ("cli", "r")], ()) == ({("cli", "k"): answer}, [])
 
 
 def test_an_answer_holds_over_an_older_refusal_of_its_key(recorder: LedgerRecorder) -> None:
     refusal = Remembered("cli", "k", {}, {"code": "unknown_round"}, None)
     answer = Remembered("cli", "k", {}, {}, 1)
-    recorder.insert_events([], beside=Beside([refusal]))
     recorder.insert_events(events("a", 1), beside=Beside([answer]))
+    recorder.insert_events([], beside=Beside([refusal]))
 
     with recorder.writing() as session:
-        assert session.recall([("cli", "k")]) == {("cli", "k"): answer}
+        assert session.recall([("cli", "k")], ()) == ({("cli", "k"): answer}, [])
+
+
+def test_nothing_is_stored_for_a_key_that_was_refused_lately(recorder: LedgerRecorder) -> None:
+    refusal = Remembered("cli", "k", {}, {"code": "unknown_round"}, None)
+    recorder.insert_events([], beside=Beside([refusal]))
+    answer = Remembered("cli", "k", {}, {}, 1)
+
+    with pytest.raises(NotUpToDate), recorder.attempting(0) as attempt:
+        attempt.append(new_rows("a", 1), Beside([answer]))
+    with recorder.writing() as session:
+        assert session.head == 0
+
+
+def test_an_attempt_stores_events_and_answers_at_the_head_that_it_knows(
+    recorder: LedgerRecorder,
+) -> None:
+    answer = Remembered("cli", "k", {"f": "h"}, {"a": 1}, 2)
+    with recorder.attempting(0) as attempt:
+        attempt.append(new_rows("a", 1, 2), Beside([answer]))
+
+    with recorder.writing() as session:
+        assert session.head == 2
+        found, stored = session.recall([("cli", "k")], ("a",))
+    assert found == {("cli", "k"): answer}
+    assert [event.originator_version for event in stored] == [1, 2]
+
+
+@pytest.mark.parametrize("head", [0, 2])
+def test_an_attempt_at_another_head_stores_nothing(recorder: LedgerRecorder, head: int) -> None:
+    recorder.insert_events(events("b", 1))
+
+    with pytest.raises(NotUpToDate), recorder.attempting(head) as attempt:
+        attempt.append(new_rows("a", 1), Beside())
+    with recorder.writing() as session:
+        assert session.head == 1
+
+
+def test_an_attempt_with_a_version_or_a_key_that_is_there_stores_nothing(
+    recorder: LedgerRecorder,
+) -> None:
+    answer = Remembered("cli", "k", {}, {}, 1)
+    recorder.insert_events(events("a", 1), beside=Beside([answer]))
+
+    for stream, beside in (("a", Beside()), ("b", Beside([answer]))):
+        with pytest.raises(NotUpToDate), recorder.attempting(1) as attempt:
+            attempt.append(new_rows(stream, 1), beside)
+    with recorder.writing() as session:
+        assert session.head == 1
+
+
+def test_an_attempt_presumes_rounds_to_be_new_and_nothing_else(recorder: LedgerRecorder) -> None:
+    with recorder.attempting(0) as attempt:
+        assert attempt.load(["round:R"]) == ()
+        with pytest.raises(NotUpToDate):
+            attempt.load(["account:A"])
+        with pytest.raises(NotUpToDate):
+            attempt.seed("S")
+        with pytest.raises(NotUpToDate):
+            # The round that was presumed to be new is only read, so nothing proves it.
+            attempt.append(new_rows("account:A", 1), Beside())
+
+
+def test_rows_that_are_sent_ahead_are_stored_with_the_rest_or_not_at_all(
+    recorder: LedgerRecorder,
+) -> None:
+    answer = Remembered("cli", "k", {}, {}, 5)
+    with recorder.writing() as session:
+        session.send(new_rows("a", 1, 2))
+        assert session.head == 2
+        session.send(new_rows("b", 1))
+        assert [event.originator_version for event in session.load(["a"])] == [1, 2]
+        session.send(new_rows("a", 3))
+        session.append(new_rows("a", 4), Beside([answer]))
+    turn = recorder.writing()
+    turn.__enter__().send(new_rows("c", 1))
+    turn.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+
+    with recorder.writing() as session:
+        assert session.head == 5
+        found, stored = session.recall([("cli", "k")], ("a", "b", "c"))
+    assert found == {("cli", "k"): answer}
+    assert [(event.originator_id, event.originator_version) for event in stored] == [
+        ("a", 1), ("b", 1), ("a", 2), ("a", 3), ("a", 4),
+    ]  # fmt: skip
+
+
+def test_a_version_that_is_there_is_found_when_rows_are_sent_ahead(
+    recorder: LedgerRecorder,
+) -> None:
+    recorder.insert_events(events("a", 1))
+    turn = recorder.writing()
+    session = turn.__enter__()
+    session.send(new_rows("a", 1))
+    with pytest.raises(UniqueViolation) as violation:
+        session.append([], Beside())
+    with pytest.raises(IntegrityError):
+        turn.__exit__(UniqueViolation, violation.value, None)
+    with recorder.writing() as session:
+        assert session.head == 1
 
 
 @pytest.mark.tampers
