@@ -156,19 +156,22 @@ def list_rounds(
     from_, to = parse_time(opened_from, "--from"), parse_time(opened_to, "--to")
     with asking() as ledger:
         ledger.must_have(table=table, shoe=shoe, round_id=after)
-        lines = rounds.rounds(
-            ledger.connection,
-            table=table,
-            shoe=shoe,
-            from_=from_,
-            to=to,
-            limit=min(limit or (_LIMIT_MAX if as_json else ROUNDS_SHOWN), _LIMIT_MAX),
-            after=after,
-        )
+        # A round that ends meanwhile is in the list, or it is followed.
+        with ledger.snapshot():
+            folded = dict(runner.positions(ledger.connection))[rounds.Rounds.name]
+            lines = rounds.rounds(
+                ledger.connection,
+                table=table,
+                shoe=shoe,
+                from_=from_,
+                to=to,
+                limit=min(limit or (_LIMIT_MAX if as_json else ROUNDS_SHOWN), _LIMIT_MAX),
+                after=after,
+            )
         _print_rounds(lines, as_json=as_json)
         if follow:
             sys.stdout.flush()
-            for line in follow_rounds(ledger, table=table, shoe=shoe):
+            for line in follow_rounds(ledger, table=table, shoe=shoe, after=folded):
                 _print_rounds([line], as_json=as_json)
                 sys.stdout.flush()
 
