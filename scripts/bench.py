@@ -218,7 +218,7 @@ class Bench:
     def _audit(self, connection: psycopg.Connection[Any]) -> None:
         head = LogReader(connection).head()
         reader = LogReader(connection)
-        ours = _median(lambda: audit(reader.pages(), reader.naming_round, reader.entries))
+        ours = _median(lambda: audit(reader.pages(), reader.naming_rounds, reader.entries))
         limit = _median(lambda: [None for _ in reader.pages()])
         self._report("audit", head / ours, head / limit, None, "events/s")
 
