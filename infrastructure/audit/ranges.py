@@ -223,13 +223,12 @@ class Gatherer(Auditor):
     def _was_dropped(self, record: RoundRecord, kept: RoundRecord | None) -> bool:
         if super()._was_dropped(record, kept):
             return True
-        shoe = None
-        if record.opened is not None:
-            shoe = self._judged_elsewhere.get(record.opened.shoe_id)
-        return (
-            shoe is not None
-            and shoe.opened_position <= record.opened_position <= shoe.closed_position
-        )
+        # Heard of before it was opened: did a later range, which had not heard of it, judge it?
+        opened = record.opened
+        shoe = None if opened is None else self._judged_elsewhere.get(opened.shoe_id)
+        if shoe and shoe.opened_position <= record.opened_position <= shoe.closed_position:
+            raise Tangled
+        return False
 
 
 def _not_here(_: object) -> NoReturn:
