@@ -134,6 +134,7 @@ class Auditor:
         self._positions = Positions(Tally(examples_max=1) if not self._is_whole else self._tally)
         self._streams = Streams(self._tally)
         self._wallets = Wallets(self._tally, kept=known.kept if known else {})
+        self._follow: Callable[[int, AccountEvent], None] = self._wallets.see
         self._rounds: dict[str, RoundRecord] = {}
         self._shoes: dict[str, ShoeRecord] = {}
         self._closed_shoes: dict[str, ClosedShoe] = {}
@@ -169,17 +170,21 @@ class Auditor:
     def see_all(self, entries: Iterable[Entry]) -> None:
         """Takes in the next events of the ledger, and those that cannot be decoded."""
         positions, see, see_other = self._positions, self._see, self._see_other
+        following = positions.next
         for entry in entries:
-            if entry[0] == positions.next:
-                positions.next += 1
-            else:
-                positions.misplaced(entry[0])
+            position = entry[0]
+            if position != following:
+                positions.next = following
+                positions.misplaced(position)
+                following = positions.next - 1
+            following += 1
             if type(entry) is Recorded:
-                position, event = entry
+                event = entry[1]
                 see.get(type(event), see_other)(position, event)
             else:
                 assert isinstance(entry, Unreadable)
                 self._see_unreadable(entry)
+        positions.next = following
 
     def unreadable(self, position: int, stream: str, version: int, why: str) -> None:
         """Takes in that the next event of the ledger cannot be decoded."""
@@ -260,9 +265,6 @@ class Auditor:
             self._currencies[event.originator_id] = event.currency
         if self._is_whole:
             self._follow(position, event)
-
-    def _follow(self, position: int, event: AccountEvent) -> None:
-        self._wallets.see(position, event)
 
     def _see_movement(self, position: int, event: StakeMovement) -> None:
         if self._is_whole:

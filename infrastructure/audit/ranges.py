@@ -55,6 +55,7 @@ class RangeAuditor(Auditor):
         super().__init__(_not_here, _not_here, known=known, examples_max=examples_max)
         self._positions = Positions(self._tally, first=None)
         self._streams = Streams(self._tally, begin=False)
+        self._follow = _must_be_an_account
         self._round_places: dict[str, list[int]] = {}
         self._shoe_places: dict[str, list[int]] = {}
         self._late: list[int] = []
@@ -96,11 +97,6 @@ class RangeAuditor(Auditor):
         super()._see_round(position, event)
         round_id = event.originator_id.removeprefix("round:")
         self._round_places.setdefault(round_id, []).append(position)
-
-    def _follow(self, position: int, event: AccountEvent) -> None:  # noqa: ARG002 - a hook
-        # Whoever follows the accounts reads their streams only.
-        if not event.originator_id.startswith("account:"):
-            raise Tangled
 
     def _see_movement(self, position: int, event: StakeMovement) -> None:
         super()._see_movement(position, event)
@@ -175,6 +171,7 @@ class Gatherer(Auditor):
             examples_max=examples_max,
             known=Known(known.rules, known.currencies),
         )
+        self._follow = _must_be_an_account
         self._judged_elsewhere: dict[str, ClosedShoe] = {}
         self.to_collect: list[ToCollect] = []
 
@@ -211,9 +208,6 @@ class Gatherer(Auditor):
             if any(self._is_incomplete(start.round_id) for start in shoe.started):
                 raise Tangled
 
-    def _follow(self, position: int, event: AccountEvent) -> None:
-        pass  # Accounts are followed by others.
-
     def _check_collected(self, position: int, shoe_id: str, names: list[str]) -> None:
         self.to_collect.append(ToCollect(position, shoe_id, names))
 
@@ -229,6 +223,12 @@ class Gatherer(Auditor):
         if shoe and shoe.opened_position <= record.opened_position <= shoe.closed_position:
             raise Tangled
         return False
+
+
+def _must_be_an_account(_: int, event: AccountEvent) -> None:
+    """Accounts are followed by others, who read nothing but their streams."""
+    if not event.originator_id.startswith("account:"):
+        raise Tangled
 
 
 def _not_here(_: object) -> NoReturn:
