@@ -62,17 +62,22 @@ SELECT split_part(
   FROM ledger.stored_events
  WHERE originator_id = %s AND topic = 'round.opened'
    AND position('"shoe_id":"'::bytea IN state) > 0
+UNION
+SELECT substring(originator_id FROM 6)
+  FROM ledger.stored_events
+ WHERE originator_id >= 'shoe:' AND originator_id < 'shoe;'
+   AND position(convert_to(%s, 'UTF8') IN state) > 0
 """
 _SHOES_NAMING = """
 SELECT substring(originator_id FROM 6)
   FROM ledger.stored_events
  WHERE originator_id >= 'shoe:' AND originator_id < 'shoe;' AND topic = 'shoe.opened'
-   AND position(convert_to(%(named)s, 'UTF8') IN state) > 0
+   AND position(convert_to(%s, 'UTF8') IN state) > 0
 """
 _ROUNDS_NAMING = """
 SELECT substring(originator_id FROM 7)
   FROM ledger.stored_events
- WHERE topic = 'round.opened' AND position(convert_to(%(named)s, 'UTF8') IN state) > 0
+ WHERE topic = 'round.opened' AND position(convert_to(%s, 'UTF8') IN state) > 0
 """
 _ROUNDS_STARTED = """
 SELECT split_part(
@@ -190,13 +195,14 @@ class Source:
         """The shoes and the rounds that a scope has to do with, by either's own account."""
         if scope.round is not None:
             # What of its shoe is about other rounds matters as well: which they were.
-            opened = self._rows(_SHOES_OF_ROUND, f"round:{scope.round}")
-            return [shoe for (shoe,) in opened], [scope.round]
+            named = f'"round_id":"{scope.round}"'
+            shoes_of_it = self._rows(_SHOES_OF_ROUND, f"round:{scope.round}", named)
+            return [shoe for (shoe,) in shoes_of_it], [scope.round]
         if scope.shoe is not None:
             shoes = {scope.shoe}
-            named = {"named": f'"shoe_id":"{scope.shoe}"'}
+            named = f'"shoe_id":"{scope.shoe}"'
         else:
-            named = {"named": f'"table_id":"{scope.table}"'}
+            named = f'"table_id":"{scope.table}"'
             shoes = {shoe for (shoe,) in self._rows(_SHOES_NAMING, named)}
         rounds = {round_id for (round_id,) in self._rows(_ROUNDS_NAMING, named)}
         streams = [f"shoe:{shoe_id}" for shoe_id in shoes]
