@@ -10,7 +10,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from typing import Any, NamedTuple, cast
@@ -126,7 +126,9 @@ class _Crew:
                 while waiting and idle:
                     number, task = waiting.pop()
                     pipe = idle.pop(0)
-                    pipe.send(task)
+                    with suppress(ConnectionError):
+                        # Where it has ended already, what it left behind says why.
+                        pipe.send(task)
                     working[pipe] = number
                 for ready in wait(list(working)):
                     pipe = cast(Pipe, ready)
@@ -166,7 +168,8 @@ def _crew(
         for _ in range(jobs):
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(theirs, *arguments), daemon=True)
-            process.start()
+            with _uninterrupted():
+                process.start()
             theirs.close()
             processes.append(process)
             pipes.append(ours)
@@ -180,10 +183,18 @@ def _crew(
             pipe.close()
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C reaches all processes of a terminal; the first one ends those that start here."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _work(pipe: Pipe, conninfo: str, snapshot: str, can_read_states: bool) -> None:  # noqa: FBT001
     """What each process does: one task after another, until nobody gives any more."""
-    # Ctrl-C reaches all processes of a terminal; the first one ends the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with (
             psycopg.connect(conninfo, autocommit=True) as connection,

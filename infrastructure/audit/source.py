@@ -18,7 +18,11 @@ from infrastructure.store.reader import PAGE_SIZE, LogReader
 from infrastructure.store.session import KeptState
 from infrastructure.store.states import STATE_LOGIC
 
-_BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# Others may be long at work on what this one sees.
+_BEGIN = """
+BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET LOCAL idle_in_transaction_session_timeout = 0
+"""
 _EXPORT = "SELECT pg_export_snapshot()"
 
 _RULES = """

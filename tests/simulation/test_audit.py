@@ -11,6 +11,7 @@ from domain.event import Recorded
 from infrastructure.audit.audit import Auditor, Scope
 from infrastructure.audit.findings import Code
 from infrastructure.audit.replay import replay
+from tests.infrastructure.audit.parts import in_one_go, in_parts
 from tests.simulation.model import Ledger
 from tests.simulation.playing import (
     check_books,
@@ -36,6 +37,7 @@ def test_nothing_is_found_in_a_long_sequence_of_commands(seed: int) -> None:
     ]
 
     assert _found(stored) <= _IRREGULAR
+    _is_the_same_in_parts(stored)
     for shoe_id in ledger.shoes:
         assert _found(stored, Scope(shoe=shoe_id)) <= _IRREGULAR
     for round_id in ledger.rounds:
@@ -43,6 +45,17 @@ def test_nothing_is_found_in_a_long_sequence_of_commands(seed: int) -> None:
         replayed = replay(_stream(stored, f"round:{round_id}"))
         assert replayed is not None
         assert {finding["code"] for finding in replayed["findings"]} <= _IRREGULAR
+
+
+def _is_the_same_in_parts(stored: list[Recorded]) -> None:
+    loaders = (
+        lambda round_ids: _naming(stored, round_ids),
+        lambda stream: [each for each in stored if each.event.originator_id == stream],
+    )
+    whole = in_one_go(stored, loaders)
+    for parts in (2, 3, 5):
+        cuts = [len(stored) * part // parts for part in range(1, parts)]
+        assert in_parts(stored, loaders, cuts) == whole
 
 
 def _found(stored: list[Recorded], scope: Scope | None = None) -> set[Code]:

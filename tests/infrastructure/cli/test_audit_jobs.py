@@ -198,6 +198,10 @@ def test_a_connection_that_is_lost_leaves_no_verdict(held_up):
 def test_an_audit_that_is_stopped_leaves_no_verdict(held_up, number):
     process, _, _ = held_up
     workers = workers_of(process)
+    if number == signal.SIGINT:
+        # As Ctrl-C does, which goes to all processes of a terminal.
+        for worker in workers:
+            os.kill(worker, number)
     process.send_signal(number)
     must_have_said_nothing(process, workers, "The audit was stopped")
 
@@ -213,6 +217,41 @@ def test_no_process_outlives_the_one_that_asked(held_up, superuser_url):
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         assert time.monotonic() < until, "a process of the audit lives on"
         time.sleep(0.05)
+
+
+def test_all_processes_see_the_ledger_as_of_one_moment(punto, evening, superuser_url):
+    punto.run(evening[:40])
+    with (
+        psycopg.connect(superuser_url, autocommit=True) as connection,
+        psycopg.connect(superuser_url, autocommit=True) as other,
+        reading(connection, can_read_states=True) as source,
+    ):
+        head, snapshot = source.reader.head(), source.export()
+        punto.run(evening[40:])
+        assert source.reader.head() == head
+        with reading(other, can_read_states=True, snapshot=snapshot) as same:
+            assert same.reader.head() == head
+            assert sum(map(len, same.reader.pages())) == head
+        with reading(other, can_read_states=True) as later:
+            assert later.reader.head() > head
+
+
+def test_ranges_end_where_no_shoe_is_open_and_cover_everything(simulated, superuser_url, sql):
+    closed = {
+        position
+        for (position,) in sql(
+            "SELECT notification_id FROM ledger.stored_events WHERE topic = 'shoe.closed'"
+        )
+    }
+    with (
+        psycopg.connect(superuser_url, autocommit=True) as connection,
+        reading(connection, can_read_states=True) as source,
+    ):
+        for parts in (1, 2, 3):
+            ranges = source.cut(parts)
+            assert [after for after, _ in ranges] == [0, *(until for _, until in ranges[:-1])]
+            assert ranges[-1][1] == source.reader.head()
+            assert {until for _, until in ranges[:-1]} <= closed
 
 
 # A scope is read without the rest of the log.
