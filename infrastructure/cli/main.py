@@ -22,6 +22,7 @@ from eventsourcing.persistence import MapperDeserialisationError, PersistenceErr
 from typer.exceptions import TyperException
 
 from domain.errors import Refused
+from infrastructure.audit.jobs import AuditIncomplete
 from infrastructure.audit.reconciliation.statement import StatementRefused
 from infrastructure.cli import asking, books, keeping, reporting, writing
 from infrastructure.cli.ledger import NotFoundError, first_line
@@ -40,6 +41,7 @@ _ONE_LINE = (
     ImportRefused,
     StatementRefused,
     ProjectionError,
+    AuditIncomplete,
 )
 """Errors whose message is one line for the user."""
 
