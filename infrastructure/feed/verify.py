@@ -146,7 +146,7 @@ class Comparison:
             self._differ("unreadable", place=kept.place)
             return
         if item.source != self._log.source:
-            self._differ("foreign", position=position, place=kept.place, source=item.source)
+            self._foreign(kept.place, item.source)
             return
         expected = self._peek()
         if expected is not None and expected.position != position and _is(item, expected):
@@ -212,6 +212,14 @@ class Comparison:
                 self._gaps[place : place + 1] = [gap for gap in rest if gap[0] <= gap[1]]
                 return True
         return False
+
+    def _foreign(self, place: int, source: str) -> None:
+        """Names what another store has put there, a run of items at once."""
+        latest = self.differences[-1] if self.differences else {}
+        if latest.get("source") == source and latest["until_place"] == place - 1:
+            latest["until_place"] = place
+        else:
+            self._differ("foreign", place=place, until_place=place, source=source)
 
     def _differ(self, problem: str, **where: Any) -> None:
         self.count_differences += 1
