@@ -32,7 +32,7 @@ _AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothin
 _Url = Annotated[
     str | None,
     typer.Option(
-        help="The NATS servers, separated by commas. [default: PUNTO_NATS_URL]", show_default=False
+        help="The NATS servers, separated by commas; default: PUNTO_NATS_URL.", show_default=False
     ),
 ]
 _Credentials = Annotated[
@@ -115,7 +115,13 @@ def _topics(types: str | None) -> Collection[str]:
 
 
 def publish_to_nats(
-    stream: Annotated[str, typer.Option(help="The stream; it is made if it is not there.")],
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            help="The stream, made if it is not there; default: PUNTO_NATS_STREAM or LEDGER.",
+            show_default=False,
+        ),
+    ] = None,
     url: _Url = None,
     once: Annotated[
         bool, typer.Option("--once", help="End when everything there is has been published.")
@@ -125,8 +131,8 @@ def publish_to_nats(
         typer.Option(
             "--monitor",
             metavar="URL",
-            help="A server's monitoring address, for each server of a cluster."
-            " [default: port 8222 beside the server]",
+            help="A server's monitoring address, for each server of a cluster;"
+            " default: port 8222 beside the server.",
             show_default=False,
         ),
     ] = None,
@@ -143,8 +149,7 @@ def publish_to_nats(
 ) -> None:
     """Publish every event to a stream of NATS JetStream, and go on with what is recorded later.
 
-    It goes on after the last event that the stream holds, so it may be killed and started again
-    at any moment.
+    It goes on after the last event that the stream holds, whenever it was killed.
 
     Example: punto feed nats --url nats://localhost:4222 --stream LEDGER
     """
@@ -164,11 +169,17 @@ def publish_to_nats(
             say=say,
         )
         publisher.run(wait=not once)
-        say(f"{stream} holds position {publisher.position}")
+        say(f"{place['stream']} holds position {publisher.position}")
 
 
 def verify(
-    stream: Annotated[str, typer.Option(help="The stream of NATS JetStream.")],
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            help="The stream of NATS JetStream; default: PUNTO_NATS_STREAM or LEDGER.",
+            show_default=False,
+        ),
+    ] = None,
     url: _Url = None,
     credentials: _Credentials = None,
     as_json: _AsJson = False,
@@ -234,7 +245,7 @@ def _positions(difference: dict[str, Any]) -> str | None:
 
 def new_incarnation(
     site: Annotated[
-        str | None, typer.Option(help="The site's name. [default: as before]", show_default=False)
+        str | None, typer.Option(help="The site's name; default: as before.", show_default=False)
     ] = None,
 ) -> None:
     """Start a new source, after a backup was restored, a replica was lost or a store was copied.
@@ -260,8 +271,31 @@ def export_schemas(
     print(f"{schemas.export(to)} schemas in {to}")
 
 
-def _stream(name: str) -> str:
-    if not name or not all(each.isalnum() or each in "_-" for each in name):
+def feed_positions(head: int) -> list[dict[str, Any]]:
+    """How far each feed that the environment names has come, and how far it is behind."""
+    settings = load_settings()
+    if settings.nats_url is None:
+        return []
+    position, error = None, None
+    try:
+        with _jetstream(None, stream=settings.nats_stream, read_only=True) as sink:
+            held = sink.last()
+            position = held.position if held else 0
+    except FeedError as failure:
+        error = str(failure)
+    return [
+        {
+            "name": settings.nats_stream,
+            "position": position,
+            "lag_events": None if position is None else max(head - position, 0),
+            "error": error,
+        }
+    ]
+
+
+def _stream(name: str | None) -> str:
+    name = load_settings().nats_stream if name is None else name
+    if not name or not name.isascii() or not all(each.isalnum() or each in "_-" for each in name):
         raise typer.BadParameter(
             f"a stream is named in letters, digits, - and _, such as LEDGER, not {name!r}"
         )

@@ -22,7 +22,6 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import AuthorizationError, Error, NoRespondersError
 from nats.js.api import AckPolicy, ConsumerConfig
-from nats.js.errors import NotFoundError
 
 from infrastructure.feed.envelope import Sent
 from infrastructure.feed.errors import FeedError, Outrun, SinkAway
@@ -86,6 +85,10 @@ class _Item(msgspec.Struct):
     id: str
     source: str
     contenthash: str
+
+
+class _NotThere(FeedError):  # noqa: N818 - named after what is the case
+    """There is no such stream, or no such message in it."""
 
 
 _ANSWER = msgspec.json.Decoder(_Answer)
@@ -237,7 +240,7 @@ class JetStream:
         }
         try:
             info = await self._info()
-        except NotFoundError:
+        except _NotThere:
             info = await self._ask(f"$JS.API.STREAM.CREATE.{stream}", config)
         found = info.config
         assert found is not None
@@ -259,7 +262,7 @@ class JetStream:
         stream = self._place.stream
         try:
             answer = await self._ask(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": last})
-        except NotFoundError:
+        except _NotThere:
             raise FeedError(
                 f"The last message of {stream}, {last}, was deleted: nothing says any more how"
                 " far the feed has come"
@@ -272,8 +275,8 @@ class JetStream:
             raise FeedError(f"The stream {stream} holds something else than this feed") from None
         if position != last:
             raise FeedError(
-                f"The stream {stream} holds position {position} in place {last}, so it is not"
-                " the ledger: `punto feed verify` says what is wrong"
+                f"The stream {stream} holds position {position} in place {last}, so it is not the"
+                " ledger alone: `punto feed verify` says what is wrong"
             )
         headers = base64.b64decode(answer.message.hdrs).decode(errors="replace")
         is_own = f"{_PUBLISHER}: {self._place.publisher}\r\n" in headers
@@ -334,7 +337,7 @@ class JetStream:
         if problem is None:
             return answer
         if problem.err_code in (_NO_STREAM, _NO_MESSAGE):
-            raise NotFoundError
+            raise _NotThere(f"There is no {self._place.stream} at {self._place.masked_url}")
         if problem.err_code in _WRONG_SEQUENCE:
             raise Outrun(problem.description)
         text = f"{self._place.masked_url}: {problem.description}"
