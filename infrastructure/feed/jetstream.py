@@ -17,7 +17,6 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import msgspec
-import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import AuthorizationError, Error, NoRespondersError
@@ -43,6 +42,7 @@ _COMMIT = "Nats-Batch-Commit"
 _NO_STREAM = 10059
 _WRONG_SEQUENCE = (10071, 10164)
 _NO_MESSAGE = 10037
+_FULL = (10023, 10028, 10047, 10077)
 _FOR_A_WHILE = frozenset({408, 503, 504})
 
 T = TypeVar("T")
@@ -198,8 +198,9 @@ class JetStream:
     async def _connect(self) -> Client:
         failure: Exception | None = None
         for url in self._place.urls:
+            client = Client()
             try:
-                client = await nats.connect(
+                await client.connect(
                     url,
                     name="punto feed",
                     allow_reconnect=False,
@@ -207,11 +208,13 @@ class JetStream:
                     user_credentials=self._credentials(),
                     error_cb=_ignore,
                 )
-            except AuthorizationError:
-                raise self._refused() from None
             except (Error, OSError, TimeoutError, ValueError) as error:
-                if "authorization" in str(error).lower():
-                    raise self._refused() from None
+                # The library leaves a connection open whose greeting went wrong.
+                await client.close()
+                if isinstance(error, AuthorizationError) or "uthorization" in str(error):
+                    raise FeedError(
+                        f"{self._place.masked_url} does not let us in: wrong credentials"
+                    ) from None
                 failure = error
                 continue
             return client
@@ -219,9 +222,6 @@ class JetStream:
 
     def _credentials(self) -> str | None:
         return None if self._place.credentials is None else str(self._place.credentials)
-
-    def _refused(self) -> FeedError:
-        return FeedError(f"{self._place.masked_url} does not let us in: wrong credentials")
 
     async def _prepare(self) -> None:
         stream = self._place.stream
@@ -341,7 +341,9 @@ class JetStream:
         if problem.err_code in _WRONG_SEQUENCE:
             raise Outrun(problem.description)
         text = f"{self._place.masked_url}: {problem.description}"
-        raise (SinkAway if problem.code in _FOR_A_WHILE else FeedError)(text)
+        if problem.err_code in _FULL or problem.code not in _FOR_A_WHILE:
+            raise FeedError(text)
+        raise SinkAway(text)
 
     def _connected(self) -> Client:
         assert self._client is not None

@@ -4,8 +4,10 @@ The event table is the outbox, and the position is read back from the sink
 itself: there is no second record that could disagree with it.
 """
 
+import time
+
 from infrastructure.feed.errors import FeedError, Outrun, SinkAway
-from infrastructure.feed.following import Connect, Patience, Say, follow
+from infrastructure.feed.following import PATIENCE_SECONDS, Connect, Patience, Say, follow
 from infrastructure.feed.sink import Held, OpenSink
 
 
@@ -30,21 +32,23 @@ class Publisher:
         """
         patience = Patience("Downstream", self._say)
         while True:
+            began_at, began = self.position, time.monotonic()
             try:
-                self._session(patience, wait=wait)
+                self._session(wait=wait)
                 return
             except SinkAway as error:
                 if not self._has_begun:
                     raise
+                if self.position > began_at or time.monotonic() - began > PATIENCE_SECONDS:
+                    patience.reward()
                 patience.wait(error)
             except Outrun:
                 continue  # Whoever was ahead is seen by the last item.
 
-    def _session(self, patience: Patience, *, wait: bool) -> None:
+    def _session(self, *, wait: bool) -> None:
         with self._open_sink() as sink:
             held = sink.last()
             self._must_be_ours(held)
-            patience.reward()
             self.position = held.position if held else 0
             self._has_begun = True
             for page in follow(
