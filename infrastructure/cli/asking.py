@@ -12,6 +12,7 @@ from rich.text import Text
 from infrastructure.audit.audit import Scope
 from infrastructure.audit.replay import replay
 from infrastructure.cli.auditing import audit_ledger
+from infrastructure.cli.feeding import feed_positions
 from infrastructure.cli.following import follow_rounds
 from infrastructure.cli.ledger import NotFoundError, OpenLedger, asking
 from infrastructure.cli.output import (
@@ -342,7 +343,7 @@ def _place(example: dict[str, Any]) -> str | None:
 
 
 def show_status(as_json: _AsJson = False) -> None:
-    """Show the database, the head, each projection's position, and interrupted rounds.
+    """Show the database, the head, each projection's and feed's position, and interrupted rounds.
 
     Example: punto status
     """
@@ -370,6 +371,17 @@ def show_status(as_json: _AsJson = False) -> None:
         ),
         document["projections"],
     )
+    if document["feeds"]:
+        print_rows(
+            "Feeds",
+            (
+                ("name", lambda line: line["name"]),
+                ("position", lambda line: line["position"]),
+                ("lag", lambda line: line["lag_events"]),
+                ("", lambda line: line["error"]),
+            ),
+            document["feeds"],
+        )
     if document["interrupted"]:
         console.print("Interrupted rounds: " + ", ".join(document["interrupted"]))
 
@@ -390,6 +402,7 @@ def _status(ledger: OpenLedger) -> dict[str, Any]:
             }
             for name, position in runner.positions(ledger.connection)
         ],
+        "feeds": feed_positions(head),
         "interrupted": rounds.interrupted(ledger.connection),
     }
 

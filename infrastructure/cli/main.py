@@ -24,8 +24,9 @@ from typer.exceptions import TyperException
 from domain.errors import Refused
 from infrastructure.audit.jobs import AuditIncomplete
 from infrastructure.audit.reconciliation.statement import StatementRefused
-from infrastructure.cli import asking, books, keeping, reporting, writing
+from infrastructure.cli import asking, books, feeding, keeping, reporting, writing
 from infrastructure.cli.ledger import NotFoundError, first_line
+from infrastructure.feed.errors import FeedError
 from infrastructure.importers.reading import ImportRefused
 from infrastructure.settings import SettingsError
 from infrastructure.store.errors import StoreError
@@ -42,6 +43,7 @@ _ONE_LINE = (
     StatementRefused,
     ProjectionError,
     AuditIncomplete,
+    FeedError,
 )
 """Errors whose message is one line for the user."""
 
@@ -78,6 +80,7 @@ writing.register(app)
 asking.register(app)
 books.register(app)
 reporting.register(app)
+feeding.register(app)
 keeping.register(app)
 
 

@@ -7,11 +7,14 @@ import typer
 
 from infrastructure.cli.main import app
 
+GROUPS = ("db", "feed", "reconcile", "schema")
 COMMANDS = [
-    *((name,) for name in typer.main.get_command(app).commands if name not in ("db", "reconcile")),
+    *((name,) for name in typer.main.get_command(app).commands if name not in GROUPS),
     ("db", "upgrade"),
+    *(("feed", name) for name in ("tail", "nats", "verify", "new-incarnation")),
     ("parked", "retry"),
     ("reconcile", "commission"),
+    ("schema", "export"),
 ]
 
 
