@@ -23,8 +23,9 @@ from typer.exceptions import TyperException
 
 from domain.errors import Refused
 from infrastructure.audit.reconciliation.statement import StatementRefused
-from infrastructure.cli import asking, books, keeping, reporting, writing
+from infrastructure.cli import asking, books, exporting, keeping, reporting, writing
 from infrastructure.cli.ledger import NotFoundError
+from infrastructure.exports.errors import ExportRefused
 from infrastructure.importers.reading import ImportRefused
 from infrastructure.settings import SettingsError
 from infrastructure.store.errors import StoreError
@@ -37,6 +38,7 @@ _ONE_LINE = (
     StoreError,
     NotFoundError,
     Refused,
+    ExportRefused,
     ImportRefused,
     StatementRefused,
     ProjectionError,
@@ -76,6 +78,7 @@ writing.register(app)
 asking.register(app)
 books.register(app)
 reporting.register(app)
+exporting.register(app)
 keeping.register(app)
 
 
