@@ -105,8 +105,9 @@ _RULES = "SELECT table_id, rules_version, rules::text FROM projection.day_rules"
 class Line:
     """What was played by one key in one currency; amounts in minor units.
 
-    `win_minor` is the house's before commission. The rest is exact and becomes
-    whole only when it is shown.
+    `win_minor` is the house's before commission. The theoretical win and the
+    variance are exact and become whole only when they are shown; of an account,
+    whose bets are only some of a round's, and of what is late no variance is kept.
     """
 
     key: str
@@ -120,7 +121,7 @@ class Line:
     in_play_start_minor: int = 0
     in_play_end_minor: int = 0
     theoretical: Fraction = field(default_factory=Fraction)
-    variance: Fraction = field(default_factory=Fraction)
+    variance: Fraction | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The line of a report: `hold_percent` and `deviations` are decimals in a text, or null.
@@ -144,7 +145,7 @@ class Line:
             "in_play_end_minor": self.in_play_end_minor,
             "theoretical_minor": theoretical_minor,
             "deviation_minor": kept_minor - theoretical_minor,
-            "standard_deviation_minor": _root(self.variance),
+            "standard_deviation_minor": None if self.variance is None else _root(self.variance),
             "deviations": _deviations(kept_minor - self.theoretical, self.variance),
         }
 
@@ -287,17 +288,20 @@ class _Lines:
 
     def add_paired(self, rows: Iterable[_Paired]) -> None:
         for row in rows:
-            if row.bet == row.other_bet:
-                self._line("bets", row.bet, row.currency).rounds += row.rounds
+            is_one_kind = row.bet == row.other_bet
             covariance = self._odds.covariance(
                 row.table_id, row.rules_version, row.bet, row.other_bet
             )
             # Of two different kinds each stands beside the other.
-            variance = row.product_minor * covariance * (1 if row.bet == row.other_bet else 2)
-            for part, key in (("totals", ""), ("tables", row.table_id), ("shoes", row.shoe_id)):
-                self._line(part, key, row.currency).variance += variance
-            if row.bet == row.other_bet:
-                self._line("bets", row.bet, row.currency).variance += variance
+            variance = row.product_minor * covariance * (1 if is_one_kind else 2)
+            keys = {"totals": "", "tables": row.table_id, "shoes": row.shoe_id}
+            if is_one_kind:
+                keys["bets"] = row.bet
+                self._line("bets", row.bet, row.currency).rounds += row.rounds
+            for part, key in keys.items():
+                line = self._line(part, key, row.currency)
+                assert line.variance is not None
+                line.variance += variance
 
     def add_counted(self, rows: Iterable[_Counted], day: date) -> None:
         for row in rows:
@@ -312,7 +316,8 @@ class _Lines:
     def _line(self, part: str, key: str, currency: str) -> Line:
         lines = self._lines[part]
         if (key, currency) not in lines:
-            lines[key, currency] = Line(key, currency)
+            variance = None if part in ("accounts", "late") else Fraction()
+            lines[key, currency] = Line(key, currency, variance=variance)
         return lines[key, currency]
 
 
@@ -329,9 +334,9 @@ def _root(square: Fraction) -> int:
     return (isqrt(int(4 * square)) + 1) // 2
 
 
-def _deviations(difference: Fraction, variance: Fraction) -> str | None:
-    """A difference in standard deviations."""
-    if variance <= 0:
+def _deviations(difference: Fraction, variance: Fraction | None) -> str | None:
+    """A difference in standard deviations; None where nothing can deviate."""
+    if variance is None or variance <= 0:
         return None
     hundredths = _root(10_000 * difference * difference / variance)
     return _decimal(Fraction(hundredths if difference >= 0 else -hundredths, 100))

@@ -137,9 +137,6 @@ class Journal(Projection):
             holds_from timestamptz NOT NULL,
             PRIMARY KEY (position, line)
         );
-        CREATE INDEX journal_by_account ON journal (account, position);
-        CREATE INDEX journal_by_player ON journal (account_id, position);
-        CREATE INDEX journal_by_round ON journal (round_id) WHERE round_id IS NOT NULL;
         CREATE INDEX journal_by_day ON journal (day);
         CREATE TABLE journal_accounts (
             account text COLLATE "C" NOT NULL,
@@ -224,6 +221,13 @@ class Journal(Projection):
         CREATE CONSTRAINT TRIGGER refuse_unbalanced AFTER INSERT ON journal_unbalanced
             DEFERRABLE INITIALLY DEFERRED
             FOR EACH ROW EXECUTE FUNCTION journal_refuse_unbalanced_v1();
+    """
+
+    indexes = """
+        CREATE INDEX IF NOT EXISTS journal_by_account ON journal (account, position);
+        CREATE INDEX IF NOT EXISTS journal_by_player ON journal (account_id, position);
+        CREATE INDEX IF NOT EXISTS journal_by_round ON journal (round_id)
+            WHERE round_id IS NOT NULL;
     """
 
     def fold(self, cursor: Cursor[Any], events: Sequence[Recorded]) -> None:

@@ -110,16 +110,33 @@ def fold(
     The caller's transaction holds the read models' rows of `tracking`: what is
     parked already is read here, as another process may have parked or folded it.
     """
-    for projection in projections:
-        wanted = [entry for entry in entries if _wants(projection, entry)]
-        if not wanted:
-            continue
+    for projection, wanted in _shared_out(projections, entries):
         with connection.cursor(row_factory=tuple_row) as cursor:
             first: dict[str, int] = dict(
                 cursor.execute(_STREAMS, {"name": projection.name}).fetchall()
             )
         left_out = _fold_what_fits(connection, projection, wanted, first)
         _park(connection, projection, left_out, first)
+
+
+def _shared_out(
+    projections: Sequence[Projection], entries: Sequence[Entry]
+) -> list[tuple[Projection, list[Entry]]]:
+    """The read models that want any of the entries, each with those."""
+    wanted: list[tuple[Projection, list[Entry]]] = [(projection, []) for projection in projections]
+    by_topic: dict[str, list[list[Entry]]] = {}
+    for projection, own in wanted:
+        for topic in projection.topics:
+            by_topic.setdefault(topic, []).append(own)
+    for entry in entries:
+        if isinstance(entry, Recorded):
+            for own in by_topic.get(entry.event.TOPIC, ()):
+                own.append(entry)
+        else:
+            for projection, own in wanted:
+                if _wants(projection, entry):
+                    own.append(entry)
+    return [(projection, own) for projection, own in wanted if own]
 
 
 def positions(connection: Connection[Any], projection: Projection) -> list[int]:
@@ -193,12 +210,14 @@ def _fold_what_fits(
             readable.append(entry)
     pieces = [readable]
     while pieces:
-        piece = []
-        for entry in pieces.pop():
-            if first.get(entry.event.originator_id, entry.position) < entry.position:
-                leave_out(entry, None)
-            else:
-                piece.append(entry)
+        piece = pieces.pop()
+        if first:
+            candidates, piece = piece, []
+            for entry in candidates:
+                if first.get(entry.event.originator_id, entry.position) < entry.position:
+                    leave_out(entry, None)
+                else:
+                    piece.append(entry)
         if not piece:
             continue
         try:

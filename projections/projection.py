@@ -40,14 +40,16 @@ class Projection(ABC):
     """A read model: its tables, and the fold that keeps them.
 
     `version` goes up with every change of the tables or of the fold, and the
-    read model is then rebuilt. `ddl` and `fold` name the tables without a
-    schema, for a rebuild makes and fills them in another one.
+    read model is then rebuilt. `ddl`, `indexes` and `fold` name the tables
+    without a schema, for a rebuild makes and fills them in another one.
+    `indexes` serve questions only: a rebuild makes them when the tables are full.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
     tables: ClassVar[tuple[str, ...]]
     ddl: ClassVar[str]
+    indexes: ClassVar[str] = ""
     topics: ClassVar[frozenset[str]]
 
     @abstractmethod

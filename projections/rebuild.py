@@ -1,7 +1,8 @@
 """Builds read models from the first event on, beside the live ones, and then swaps them.
 
 The old tables answer until the swap, which is one short transaction. A rebuild
-that was killed leaves nothing in use; the next one clears it away.
+that was killed is gone on with by the next one of the same read models, from the
+last page that was stored.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -50,6 +51,21 @@ _GRANTS = """
       FROM pg_catalog.pg_roles
      WHERE rolname = 'puntobanco_reader'
 """
+# How far tables that are being built have come; each page moves it on.
+_BUILDING = """
+    CREATE TABLE projection_rebuild.building (
+        name text COLLATE "C" PRIMARY KEY,
+        version integer NOT NULL,
+        position bigint NOT NULL
+    )
+"""
+_BUILDING_EXISTS = "SELECT to_regclass('projection_rebuild.building') IS NOT NULL"
+_BEGIN_BUILDING = """
+    INSERT INTO projection_rebuild.building (name, version, position)
+    VALUES (%(name)s, %(version)s, 0)
+"""
+_READ_BUILDING = "SELECT name, version, position FROM projection_rebuild.building"
+_ADVANCE_BUILDING = "UPDATE projection_rebuild.building SET position = %(position)s"
 _TRACK = """
     UPDATE projection.tracking
        SET version = %(version)s, position = %(position)s, updated_at = clock_timestamp()
@@ -169,31 +185,61 @@ def _rebuild(
     progress: Progress | None,
     events_per_page: int,
 ) -> None:
-    with _beside(connection, projections):
+    position = _built_before(connection, projections)
+    if position is None:
+        _begin(connection, projections)
         position = 0
+    try:
         while True:
             position = _build(connection, source, projections, position, progress, events_per_page)
             try:
                 _swap(connection, source, projections, position, events_per_page)
             except (LockNotAvailable, DeadlockDetected):
                 continue
-            return
+            break
+    except Exception:
+        # What fails now would fail again from here. What is interrupted would not.
+        if not connection.closed:
+            _clear(connection)
+        raise
+    _clear(connection)
 
 
 @contextmanager
 def _beside(connection: Connection[Any], projections: Sequence[Projection]) -> Iterator[None]:
-    """Makes empty tables to build in, and drops at the end what was not swapped in."""
-    _clear(connection)
+    """Makes empty tables to build in, and drops them at the end."""
+    _begin(connection, projections)
     try:
-        with connection.transaction():
-            use_schema(connection, "projection_rebuild")
-            connection.execute(parking.DDL)
-            for projection in projections:
-                connection.execute(projection.ddl, prepare=False)
         yield
     finally:
         if not connection.closed:
             _clear(connection)
+
+
+def _begin(connection: Connection[Any], projections: Sequence[Projection]) -> None:
+    """Makes empty tables to build in, in the place of what another rebuild has left."""
+    _clear(connection)
+    with connection.transaction():
+        use_schema(connection, "projection_rebuild")
+        connection.execute(parking.DDL)
+        connection.execute(_BUILDING)
+        for projection in projections:
+            connection.execute(projection.ddl, prepare=False)
+            row = {"name": projection.name, "version": projection.version}
+            connection.execute(_BEGIN_BUILDING, row)
+
+
+def _built_before(connection: Connection[Any], projections: Sequence[Projection]) -> int | None:
+    """Up to where a rebuild of just these read models has come that did not end; None: nowhere."""
+    with connection.cursor(row_factory=scalar_row) as exists:
+        if not exists.execute(_BUILDING_EXISTS).fetchone():
+            return None
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        found = cursor.execute(_READ_BUILDING).fetchall()
+    wanted = {(projection.name, projection.version) for projection in projections}
+    if {(name, version) for name, version, _ in found} != wanted:
+        return None
+    return int(found[0][2])
 
 
 def _build(
@@ -207,16 +253,21 @@ def _build(
     """Folds up to the head, a page a transaction, and returns the position reached."""
     is_at_head = False
     while not is_at_head:
-        with connection.transaction():
-            events = read(source, position, events_per_page)
-            if events:
+        events = read(source, position, events_per_page)
+        is_at_head = len(events) < events_per_page
+        if events:
+            position += len(events)
+            with connection.transaction():
                 use_schema(connection, "projection_rebuild")
                 parking.fold(connection, projections, events)
-        position += len(events)
-        is_at_head = len(events) < events_per_page
+                connection.execute(_ADVANCE_BUILDING, {"position": position})
         if progress is not None:
             progress(position)
     for projection in projections:
+        if projection.indexes:
+            with connection.transaction():
+                use_schema(connection, "projection_rebuild")
+                connection.execute(projection.indexes, prepare=False)
         for table in projection.tables:
             # A table without statistics is read by bad plans until autovacuum comes round.
             connection.execute(f"ANALYZE projection_rebuild.{table}")

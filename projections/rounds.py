@@ -86,10 +86,12 @@ class Rounds(RowProjection[RoundRow]):
             settled_at timestamptz,
             opened_position bigint NOT NULL UNIQUE
         );
-        CREATE INDEX rounds_by_table ON rounds (table_id, opened_position);
-        CREATE INDEX rounds_by_shoe ON rounds (shoe_id, opened_position);
-        CREATE INDEX rounds_by_time ON rounds USING brin (opened_at);
-        CREATE INDEX rounds_interrupted ON rounds (opened_position)
+    """
+    indexes = """
+        CREATE INDEX IF NOT EXISTS rounds_by_table ON rounds (table_id, opened_position);
+        CREATE INDEX IF NOT EXISTS rounds_by_shoe ON rounds (shoe_id, opened_position);
+        CREATE INDEX IF NOT EXISTS rounds_by_time ON rounds USING brin (opened_at);
+        CREATE INDEX IF NOT EXISTS rounds_interrupted ON rounds (opened_position)
             WHERE state NOT IN ('settled', 'void');
     """
     select = """

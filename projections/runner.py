@@ -18,7 +18,12 @@ from projections.rebuild import Difference
 from projections.rounds import Rounds
 from projections.shoes import Shoes
 from projections.tables import Tables
-from projections.tracking import EVENTS_PER_PAGE, Progress, Source
+from projections.tracking import (
+    EVENTS_PER_PAGE,
+    EVENTS_PER_PAGE_OF_REBUILD,
+    Progress,
+    Source,
+)
 
 ALL: tuple[Projection, ...] = (
     Balances(),
@@ -103,7 +108,7 @@ def rebuild(
     *,
     projections: Sequence[Projection] = ALL,
     progress: Progress | None = None,
-    events_per_page: int = EVENTS_PER_PAGE,
+    events_per_page: int = EVENTS_PER_PAGE_OF_REBUILD,
 ) -> None:
     """Builds read models anew from the events, all or those named, while the old ones answer."""
     _must_be_free(connection)
@@ -120,7 +125,7 @@ def check(
     *,
     projections: Sequence[Projection] = ALL,
     progress: Progress | None = None,
-    events_per_page: int = EVENTS_PER_PAGE,
+    events_per_page: int = EVENTS_PER_PAGE_OF_REBUILD,
 ) -> list[Difference]:
     """Builds read models beside the live ones, all or those named, and says where they differ.
 

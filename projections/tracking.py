@@ -17,6 +17,7 @@ Progress = Callable[[int], None]
 """Is told after each page the position that was reached."""
 
 EVENTS_PER_PAGE = 5_000
+EVENTS_PER_PAGE_OF_REBUILD = 20_000
 
 # "ensure" and "rebuild" in ASCII.
 ENSURE_LOCK = 0x656E73757265
@@ -118,6 +119,8 @@ def ensure(connection: Connection[Any], projections: Sequence[Projection]) -> No
                 for table in projection.tables:
                     connection.execute(f"DROP TABLE IF EXISTS {table}")
                 connection.execute(projection.ddl, prepare=False)
+                if projection.indexes:
+                    connection.execute(projection.indexes, prepare=False)
 
 
 def use_schema(connection: Connection[Any], schema: str) -> None:

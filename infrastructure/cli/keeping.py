@@ -10,6 +10,7 @@ from infrastructure.cli.output import Progress, print_json, print_rows
 from infrastructure.settings import load_settings
 from infrastructure.store.connection import upgrade_database
 from infrastructure.store.errors import StoreError
+from infrastructure.store.reader import LogReader
 from projections import runner
 from projections.parking import Parked
 
@@ -48,10 +49,14 @@ def rebuild(
         if not ledger.database.can_write:
             raise StoreError("This role may only read, and a rebuild writes")
         head = ledger.reader.head()
-        with Progress("Events folded") as progress:
+        with (
+            Progress("Events folded") as progress,
+            ledger.database.connect() as beside,
+            LogReader(beside).reading_ahead() as page,
+        ):
             differences = (runner.check if check else runner.rebuild)(
                 ledger.connection,
-                ledger.reader.page,
+                page,
                 names=names or None,
                 progress=lambda position: progress(position, head),
             )

@@ -22,6 +22,7 @@ from infrastructure.commands.contract import CloseDay
 from infrastructure.commands.execution import Client, execute
 from projections.commission import CommissionBy, CommissionLine, commission
 from projections.day_report import DayReport, Line, day_calendar, day_report
+from projections.projection import ProjectionError
 from projections.runner import positions
 
 DIFFERENCES = 1
@@ -106,7 +107,9 @@ def reconcile_ledger(
     ledger: OpenLedger, *, day: date | None = None, statement: Statement | None = None
 ) -> Reconciled:
     """Reconciles everything up to the position that the journal has come to."""
-    until = dict(positions(ledger.connection))["journal"]
+    until = dict(positions(ledger.connection)).get("journal")
+    if until is None:
+        raise ProjectionError("the journal is not built yet: ask once as a role that may write")
     with Progress("Events reconciled") as progress:
         return reconcile(
             _pages(ledger, until, progress),

@@ -38,7 +38,7 @@ REVERSED = {
 
 
 def moved(event_type, **fields):
-    event = event_type(**STAMP.on("account:a1", 1), **fields)
+    event = event_type(*STAMP.on("account:a1", 1), **fields)
     return [tuple(move) for move in transfers(event, table_id="t1", bet="banker")]
 
 

@@ -39,7 +39,7 @@ def closing(day, *, site, time=NOW):
 
 def test_a_gaming_day_that_is_over_is_closed_from_the_moment_it_ends():
     event = closing(DAY, site=Site(), time=OVER)
-    assert event == GamingDayClosed(**at(OVER).on("site", 1), day="2026-03-03")
+    assert event == GamingDayClosed(*at(OVER).on("site", 1), day="2026-03-03")
     assert Site().apply(event).calendar.closed == DAY
 
 

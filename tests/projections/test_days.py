@@ -338,3 +338,22 @@ def test_commission_is_added_up_by_table_shoe_account_and_day(connection, ledger
         (DAY.isoformat(), 5_50, 110_00, 2),
         (NEXT.isoformat(), 6, 1_10, 1),
     ]
+
+
+@pytest.mark.parametrize("events_per_page", [1, 2, 3, 7, 5_000])
+def test_the_size_of_the_pages_makes_no_difference_to_corrections(
+    connection, ledger, read_tables, events_per_page
+):
+    ledger.at_a_table()
+    ledger.round_of("r1", ("a1", BetKind.BANKER, 100_00), ("a2", BetKind.TIE, 5_00))
+    ledger.correct("r1", bets=(CorrectedBet("b1", "a2", BetKind.PLAYER, 60_00),))
+    ledger.correct("r1", cards=cards(*PLAYER_WINS))
+    ledger.site("close_day", DAY, at=START + timedelta(days=1))
+    ledger.correct("r1", is_void=True)
+    catch_up(connection, ledger.source, projections=ONLY)
+    expected = read_tables()
+    assert len(expected["day_pairs"]) > 3
+    for table in (*Days.tables, "tracking", "parked"):
+        connection.execute(f"DROP TABLE projection.{table}")
+    catch_up(connection, ledger.source, projections=ONLY, events_per_page=events_per_page)
+    assert read_tables() == expected

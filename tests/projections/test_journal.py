@@ -46,7 +46,7 @@ def play_a_bankers_win(ledger, rules=None):
 def site(ledger, event_type, at, **fields):
     """Adds an event of the site."""
     version = sum(each.event.originator_id == "site" for each in ledger.events) + 1
-    event = event_type(**Stamp(at=at, actor="owner", key="k").on("site", version), **fields)
+    event = event_type(*Stamp(at=at, actor="owner", key="k").on("site", version), **fields)
     ledger.events.append(ledger.events[-1]._replace(position=len(ledger.events) + 1, event=event))
 
 

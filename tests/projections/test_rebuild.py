@@ -156,15 +156,52 @@ def kill_after(database, ledger, position):
             rebuild(killed, source, events_per_page=50)
 
 
-def test_a_rebuild_that_was_killed_starts_over(database, connection, ledger, live, read_tables):
+def test_a_rebuild_that_was_killed_is_gone_on_with(database, connection, ledger, live, read_tables):
     before = positions(connection)
     kill_after(database, ledger, 200)
     assert len(read_tables("projection_rebuild")["rounds"]) > 1
     assert (read_tables(), positions(connection)) == (live, before)
     spoil(connection)
-    rebuild(connection, ledger.source)
+    asked_after = []
+
+    def source(after, limit):
+        asked_after.append(after)
+        return ledger.source(after, limit)
+
+    rebuild(connection, source)
+    assert asked_after[0] == 200
     assert read_tables() == live
     assert read_tables("projection_rebuild") == {}
+
+
+def test_a_rebuild_that_was_interrupted_is_gone_on_with(connection, ledger, live, read_tables):
+    def interrupted(after, limit):
+        if after >= 100:
+            raise KeyboardInterrupt
+        return ledger.source(after, limit)
+
+    with pytest.raises(KeyboardInterrupt):
+        rebuild(connection, interrupted, events_per_page=50)
+    spoil(connection)
+    rebuild(connection, lambda after, limit: ledger.source(after, limit) if after >= 100 else [])
+    assert read_tables() == live
+
+
+def test_what_was_built_of_other_read_models_or_versions_is_not_gone_on_with(
+    database, connection, ledger, live, read_tables
+):
+    kill_after(database, ledger, 200)
+    spoil(connection)
+    rebuild(connection, ledger.source, ["rounds", "balances"])
+    rows = read_tables()
+    assert (rows["rounds"], rows["balances"]) == (live["rounds"], live["balances"])
+
+    class Changed(Rounds):
+        version = Rounds.version + 1
+
+    kill_after(database, ledger, 200)
+    rebuild(connection, ledger.source, projections=(Changed(),))
+    assert read_tables()["rounds"] == live["rounds"]
 
 
 def test_leftovers_of_tables_that_no_longer_exist_are_cleared(connection, ledger, live):

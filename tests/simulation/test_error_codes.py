@@ -382,7 +382,7 @@ TIMES = [
         "time_out_of_bounds",
         "at",
     ),
-    Case("a gaming day that runs", [closed_day("2026-03-01")], "time_out_of_bounds", "day"),
+    Case("a gaming day that is not over", [closed_day("8999-12-31")], "time_out_of_bounds", "day"),
     Case("a closed day", [closed_day("2026-02-28")] * 2, "day_closed", "day"),
     Case(
         "a day before a closed one",

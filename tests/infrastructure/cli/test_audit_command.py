@@ -157,7 +157,14 @@ def test_the_status_counts_what_is_parked_and_every_question_says_so(punto, play
     status = ran.document
     assert {each["lag_events"] for each in status["projections"]} == {0}
     parked = {each["name"]: each["parked"] for each in status["projections"]}
-    assert parked == {"balances": bobs[0], "rounds": 0, "shoes": 0, "tables": 0}
+    assert parked == {
+        "balances": bobs[0],
+        "days": 0,
+        "journal": bobs[0],
+        "rounds": 0,
+        "shoes": 0,
+        "tables": 0,
+    }
     alice = punto("balance", "alice")
     assert (alice.code, alice.err) == (0, ran.err)
 
