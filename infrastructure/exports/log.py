@@ -34,7 +34,7 @@ from domain.round import (
 from domain.site import GamingDayClosed, GamingDaySet
 from infrastructure.exports.days import Books, DaysOf
 from infrastructure.exports.errors import ExportRefused
-from infrastructure.exports.tables import EVENTS, Place, batch_of
+from infrastructure.exports.tables import EVENTS, Place, batch_from
 from infrastructure.store.mapper import EventMapper
 from projections.days import Wager
 from projections.rounds import RoundRow, Rounds
@@ -151,7 +151,7 @@ class LogTables:
                 if take == self._take_site:
                     at = None
         for day, recorded in by_day.items():
-            yield day, batch_of(EVENTS, list(map(self._event_row, recorded)))
+            yield day, self._events(recorded)
 
     def take_open_rounds(self) -> None:
         """Writes the rounds that have not ended, as they stand now."""
@@ -159,13 +159,22 @@ class LogTables:
             if round_.written is None or round_.written[1] != round_.as_row():
                 self._write(round_)
 
-    def _event_row(self, recorded: Recorded) -> Row:
-        event = recorded.event
-        stream, version, topic, state = self._mapper.to_row(event)
-        # Time, actor and key come first in a state, and stand in columns of their own here.
-        start = state.index(_KEY) + len(_KEY) + len(json.encode(event.key))
-        data = b"{" + state[start + 1 :] if state[start] == _COMMA else b"{}"
-        return recorded.position, stream, version, topic, event.at, event.actor, event.key, data
+    def _events(self, entries: Sequence[Recorded]) -> Any:
+        """Events as a record batch: time, actor and key have columns of their own."""
+        events = [event for _, event in entries]
+        rows = list(map(self._mapper.to_row, events))
+        streams, versions, topics, states = zip(*rows, strict=True)
+        columns = (
+            [position for position, _ in entries],
+            streams,
+            versions,
+            topics,
+            [event.at for event in events],
+            [event.actor for event in events],
+            [event.key for event in events],
+            [_data(state, event.key) for state, event in zip(states, events, strict=True)],
+        )
+        return batch_from(EVENTS, columns)
 
     def _take_site(self, recorded: Recorded, _: DaysOf) -> None:
         self._books.take(recorded.position, cast(GamingDaySet | GamingDayClosed, recorded.event))
@@ -342,6 +351,12 @@ class _BetWriter:
                 self._line,
             )
         )
+
+
+def _data(state: bytes, key: str) -> bytes:
+    """What of a state comes after time, actor and key, which stand first in it."""
+    start = state.index(_KEY) + len(_KEY) + len(json.encode(key))
+    return b"{" + state[start + 1 :] if state[start] == _COMMA else b"{}"
 
 
 def _fold(

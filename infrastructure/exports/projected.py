@@ -79,7 +79,7 @@ def _copied(
     types |= {name: pa.int64() for name in _TIMES if name in types}
     types |= {name: pa.bool_() for name, type_ in types.items() if pa.types.is_boolean(type_)}
     with connection.cursor().copy(statement.encode()) as copy:
-        source = _CopySource(iter(copy))
+        source = CopySource(iter(copy))
         if source.is_empty:
             return
         reader = pacsv.open_csv(
@@ -99,7 +99,7 @@ def _copied(
         yield from reader
 
 
-class _CopySource(io.RawIOBase):
+class CopySource(io.RawIOBase):
     """What COPY sends, as a file to read from."""
 
     def __init__(self, chunks: Iterator[Any]) -> None:

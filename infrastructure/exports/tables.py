@@ -5,6 +5,7 @@ The gaming day is no column but a folder, `day=2026-01-31`, which every reader o
 hive-partitioned tables takes for one.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -116,9 +117,13 @@ Place = tuple[str, date]
 """A table's name and a gaming day: what one file holds."""
 
 
-def batch_of(table: Table, rows: list[tuple[Any, ...]]) -> Any:
+def batch_of(table: Table, rows: Sequence[tuple[Any, ...]]) -> Any:
     """Rows as a record batch of their table."""
-    columns = zip(*rows, strict=True) if rows else ((),) * len(table.schema)
+    return batch_from(table, tuple(zip(*rows, strict=True)) or ((),) * len(table.schema))
+
+
+def batch_from(table: Table, columns: Sequence[Sequence[Any]]) -> Any:
+    """Columns as a record batch of their table."""
     return pa.RecordBatch.from_arrays(
         [
             pa.array(column, type=field.type)
