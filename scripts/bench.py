@@ -1,19 +1,21 @@
 """The benchmarks: what the ledger does a second, beside the machine and the stock library.
 
-Every figure stands beside two of the same run on the same server, fsync on:
+Every figure is the median of runs that take turns, on one server, fsync on:
 
+- `ours`: the way that `punto` goes.
 - `limit`: bare psycopg with the same rows. For what appends, binary COPY into a
   table of the same shape, as many rounds a commit as the figure allows; for what
   reads, the server's own ordered COPY to nowhere; for a rebuild, COPY of the
   finished rows with their indexes; for the audit, reading and decoding alone.
-- `stock`: the eventsourcing library's own recorder with the same events, its own
-  way to read them, and, beside a rebuild, the least that its projections do: a
-  transaction with a tracking row for each event. It decides nothing.
+- `stock`: the eventsourcing library's own application, recorder, reading and
+  tracking, for the same work: the same rounds decided by the same domain on
+  aggregates in memory, the same events by the same mapper. Beside a rebuild it is
+  the least that its projections do, a transaction with a tracking row for each
+  event and projection.
 
-The events of a run, those of its set-up included, are shared out evenly over its
-rounds where COPY or the stock recorder store them round by round.
-
-`make bench` prints a table, writes build/bench.json and takes about a minute.
+`growth` says what an event costs, in microseconds, in ledgers of different sizes.
+`make bench` prints a table, writes build/bench.json, and says which ratio has
+fallen by more than a quarter since those in scripts/bench_ratios.json.
 """
 
 import json
@@ -22,28 +24,31 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from eventsourcing.application import Application
-from eventsourcing.persistence import StoredEvent, Tracking
+from eventsourcing.persistence import JSONTranscoder, StoredEvent, Tracking
 from eventsourcing.postgres import PostgresFactory, PostgresTrackingRecorder
 from eventsourcing.utils import Environment
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
 from domain.cards import parse_card
-from domain.event import Recorded
+from domain.event import DomainEvent, Stamp
 from domain.rules import STANDARD_RULES
 from infrastructure.audit.audit import audit
-from infrastructure.casino import Casino
-from infrastructure.commands.contract import PlayRound
+from infrastructure.casino import Book, Casino
+from infrastructure.commands.contract import Command, PlayRound
 from infrastructure.commands.execution import execute
 from infrastructure.commands.group_commit import GroupCommit
+from infrastructure.commands.handlers import HANDLERS
 from infrastructure.importers.importing import import_rounds
 from infrastructure.importers.layouts import LAYOUTS
 from infrastructure.importers.reading import read_rounds
@@ -51,24 +56,26 @@ from infrastructure.settings import Settings
 from infrastructure.simulation import CLIENT, Play, simulate
 from infrastructure.store.connection import Database, open_database
 from infrastructure.store.embedded import EmbeddedServer
+from infrastructure.store.mapper import EventMapper
 from infrastructure.store.reader import LogReader
+from infrastructure.store.session import Beside, ClientKey, Found, Remembered, Row
 from projections import runner
 
-SHOES, SEATS, THREADS = 6, 7, 16
-ROUNDS_A_COMMIT = 50
+TABLES, SEATS, SHOES = 16, 7, 12
+ROUNDS_A_COMMIT, IMPORTED_ROUNDS_A_COMMIT = 50, 250
 RUNS = 3
 # The library's recorder hangs on a save of some 1,500 events or more.
-STOCK_EVENTS_A_SAVE_MAX = 1_000
+STOCK_ROUNDS_A_SAVE = 25
 STOCK_PROJECTED_EVENTS = 2_000
+GROWTH = (10_000, 100_000, 1_000_000)
+WORSE = 0.75
 RESULTS = Path(__file__).parent.parent / "build" / "bench.json"
+RATIOS = Path(__file__).parent / "bench_ratios.json"
 
-Row = tuple[str, int, str, bytes, int]
+Result = dict[str, Any]
 
-_EVENTS = """
-SELECT originator_id, originator_version, topic, state, notification_id
-  FROM ledger.stored_events
- ORDER BY notification_id
-"""
+_COLUMNS = "originator_id, originator_version, topic, state, notification_id"
+_EVENTS = f"SELECT {_COLUMNS} FROM ledger.stored_events ORDER BY notification_id"
 _ROUNDS = """
 SELECT shoe_id, number, player_cards, banker_cards, player_total, banker_total, outcome
   FROM projection.rounds
@@ -89,17 +96,11 @@ def main() -> None:
             results = Bench(server, Path(folder)).run()
         finally:
             server.stop()
-    print(f"{'':<16}{'ours':>10}{'limit':>10}{'ratio':>7}{'stock':>9}{'times':>7}  unit")
-    for name, each in results.items():
-        line = f"{name:<16}{each['ours']:>10,}{each['limit']:>10,}"
-        line += f"{each['ours'] / each['limit']:>7.2f}"
-        if each["stock"] is not None:
-            line += f"{each['stock']:>9,}{each['ours'] / each['stock']:>7.1f}"
-        else:
-            line += " " * 16
-        print(f"{line}  {each['unit']}")
+    _print(results)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    for warning in _worse(results, json.loads(RATIOS.read_text())):
+        print(warning)
 
 
 class Bench:
@@ -109,85 +110,109 @@ class Bench:
         self._server = server
         self._folder = folder
         self._databases = 0
-        self._results: dict[str, dict[str, Any]] = {}
+        self._results: dict[str, Result] = {}
 
-    def run(self) -> dict[str, dict[str, Any]]:
+    def run(self) -> dict[str, Result]:
         """The figures by name: ours, limit, stock and unit."""
-        self._append_single()
-        self._append_threads()
-        with self._ledger() as (database, casino):
-            rounds = self._append_batched(database, casino)
+        self.append_single()
+        self.append_threads()
+        self.append_batched()
+        with self.ledger() as (database, casino):
+            simulate(casino, tables=1, shoes=SHOES, seats=SEATS, seed=1, batch=ROUNDS_A_COMMIT)
             with database.connect() as connection:
-                self._read_fold(connection)
-                self._rebuild(connection)
-                self._audit(connection)
+                self.read_fold(database, connection)
+                self.rebuild(database, connection)
+                self.audit(connection)
                 csv = _as_csv(connection, self._folder / "rounds.csv")
-        self._import(csv, rounds)
+        self.import_rounds(csv)
+        self.growth()
         return self._results
 
-    def _append_single(self) -> None:
-        with self._ledger() as (database, casino):
-            rounds = _set_up(casino, tables=4)
-            ours = _rate(rounds, lambda each: execute(casino, [each], client=CLIENT))
-            rows = _round_by_round(database, len(rounds))
-            limit = self._copy(database, rows, rounds_a_commit=1)
-        stock = self._stock_saves(rows, lambda save: [_each(rows, save)])
-        self._report("append_single", ours, limit, stock, "rounds/s")
+    def append_single(self) -> None:
+        def ours(casino: Casino, rounds: Sequence[PlayRound]) -> None:
+            for each in rounds:
+                _accepted(execute(casino, [each], client=CLIENT))
 
-    def _append_threads(self) -> None:
-        with self._ledger() as (database, casino):
-            rounds = _set_up(casino, tables=THREADS)
-            by_table = [rounds[table::THREADS] for table in range(THREADS)]
+        def stock(tables: "list[_StockTable]", rounds: Sequence[PlayRound]) -> None:
+            for each in rounds:
+                tables[0].play_in_two_saves(each)
+
+        self._append("append_single", ours, stock, stock_tables=1, rounds_a_commit=1)
+
+    def append_threads(self) -> None:
+        def ours(casino: Casino, rounds: Sequence[PlayRound]) -> None:
             together = GroupCommit(casino)
 
-            def call(own: Sequence[PlayRound]) -> None:
-                for each in own:
-                    together.execute([each], client=CLIENT)
+            def call(table: int) -> None:
+                for each in rounds[table::TABLES]:
+                    _accepted(together.execute([each], client=CLIENT))
 
-            ours = len(rounds) / _in_threads(by_table, call)
-            rows = _round_by_round(database, len(rounds))
-            limit = self._copy(database, rows, rounds_a_commit=ROUNDS_A_COMMIT)
-        own = [rows[table::THREADS] for table in range(THREADS)]
-        stock = self._stock_saves(rows, lambda save: [_each(each, save) for each in own])
-        self._report("append_threads", ours, limit, stock, "rounds/s")
+            _in_threads(call)
 
-    def _append_batched(self, database: Database, casino: Casino) -> int:
-        started = time.perf_counter()
-        report = simulate(casino, tables=1, shoes=SHOES, seats=SEATS, seed=1, batch=ROUNDS_A_COMMIT)
-        ours = report.rounds / (time.perf_counter() - started)
-        rows = _round_by_round(database, report.rounds)
-        limit = self._copy(database, rows, rounds_a_commit=ROUNDS_A_COMMIT)
-        at_once = max(1, STOCK_EVENTS_A_SAVE_MAX // max(len(each) for each in rows))
+        def stock(tables: "list[_StockTable]", rounds: Sequence[PlayRound]) -> None:
+            def call(table: int) -> None:
+                for each in rounds[table::TABLES]:
+                    tables[table].play_in_two_saves(each)
 
-        def in_saves(save: Callable[[list[StoredEvent]], Any]) -> list[Callable[[], None]]:
-            def run() -> None:
-                for first in range(0, len(rows), at_once):
-                    save([event for each in rows[first : first + at_once] for event in each])
+            _in_threads(call)
 
-            return [run]
+        self._append(
+            "append_threads", ours, stock, stock_tables=TABLES, rounds_a_commit=ROUNDS_A_COMMIT
+        )
 
-        stock = self._stock_saves(rows, in_saves)
-        self._report("append_batched", ours, limit, stock, "rounds/s")
-        return report.rounds
+    def append_batched(self) -> None:
+        def ours(casino: Casino, rounds: Sequence[PlayRound]) -> None:
+            for first in range(0, len(rounds), ROUNDS_A_COMMIT):
+                _accepted(execute(casino, rounds[first : first + ROUNDS_A_COMMIT], client=CLIENT))
 
-    def _read_fold(self, connection: psycopg.Connection[Any]) -> None:
+        def stock(tables: "list[_StockTable]", rounds: Sequence[PlayRound]) -> None:
+            for first in range(0, len(rounds), STOCK_ROUNDS_A_SAVE):
+                tables[0].play_in_one_save(rounds[first : first + STOCK_ROUNDS_A_SAVE])
+
+        self._append("append_batched", ours, stock, stock_tables=1, rounds_a_commit=ROUNDS_A_COMMIT)
+
+    def _append(
+        self,
+        name: str,
+        ours: Callable[[Casino, Sequence[PlayRound]], None],
+        stock: "Callable[[list[_StockTable], Sequence[PlayRound]], None]",
+        *,
+        stock_tables: int,
+        rounds_a_commit: int,
+    ) -> None:
+        """Plays the same rounds a slice at a time: ours, then the same rows bare, then stock."""
+        opening, rounds = _plan()
+        rates: list[tuple[float, float, float]] = []
+        with self.ledger() as (database, casino), self._stock() as (application, _):
+            _accepted(execute(casino, opening, client=CLIENT))
+            tables = [_StockTable(application) for _ in range(stock_tables)]
+            for place, table in enumerate(tables):
+                table.open(opening, share=place, of=stock_tables)
+            size = len(rounds) // (RUNS * TABLES) * TABLES
+            with database.connect() as connection:
+                _must_sync(connection)
+                for run in range(RUNS):
+                    part = rounds[run * size : (run + 1) * size]
+                    head = LogReader(connection).head()
+                    seconds = [_seconds(lambda: ours(casino, part))]  # noqa: B023 - called at once
+                    rows = _rows_after(connection, head)
+                    seconds.append(_copy(connection, rows, len(part), rounds_a_commit))
+                    seconds.append(_seconds(lambda: stock(tables, part)))  # noqa: B023
+                    rates.append((size / seconds[0], size / seconds[1], size / seconds[2]))
+        self._report(name, *map(statistics.median, zip(*rates, strict=True)), unit="rounds/s")
+
+    def read_fold(self, database: Database, connection: psycopg.Connection[Any]) -> None:
         head = LogReader(connection).head()
+        with (
+            self._stock() as (application, _),
+            psycopg.connect(self._as_superuser(database), autocommit=True) as superuser,
+        ):
+            events = [StoredEvent(*row) for row in _rows_after(connection, 0)]
+            for first in range(0, len(events), 1_000):
+                application.recorder.insert_events(events[first : first + 1_000])
 
-        def ours() -> None:
-            counts: Counter[str] = Counter()
-            for page in LogReader(connection).pages():
-                counts.update(each.event.TOPIC for each in page if isinstance(each, Recorded))
-            assert counts.total() == head
-
-        def limit() -> None:
-            with connection.cursor().copy(f"COPY ({_EVENTS}) TO STDOUT WITH (FORMAT binary)") as c:
-                for _ in c:
-                    pass
-
-        with self._stock() as (application, _), connection.cursor(row_factory=tuple_row) as cursor:
-            events = [StoredEvent(*row[:4]) for row in cursor.execute(_EVENTS)]
-            for first in range(0, len(events), STOCK_EVENTS_A_SAVE_MAX):
-                application.recorder.insert_events(events[first : first + STOCK_EVENTS_A_SAVE_MAX])
+            def limit() -> None:
+                superuser.execute(f"COPY ({_EVENTS}) TO '/dev/null' WITH (FORMAT binary)")
 
             def stock() -> None:
                 counts: Counter[str] = Counter()
@@ -198,41 +223,74 @@ class Bench:
                     start = page[-1].id + 1 if page else None
                 assert counts.total() == head
 
-            times = [_median(each) for each in (ours, limit, stock)]
-        self._report("read_fold", *(head / each for each in times), "events/s")
+            times = _medians(lambda: _read_and_fold(connection, head), limit, stock)
+        self._report("read_fold", *(head / each for each in times), unit="events/s")
 
-    def _rebuild(self, connection: psycopg.Connection[Any]) -> None:
+    def rebuild(self, database: Database, connection: psycopg.Connection[Any]) -> None:
         head = LogReader(connection).head()
         runner.catch_up(connection, LogReader(connection).page)
-        ours = _median(lambda: runner.rebuild(connection, LogReader(connection).page))
         tables = [table for each in runner.ALL for table in each.tables]
-        limit = _median(lambda: _copy_finished(connection, tables))
         with self._stock() as (_, factory):
             recorder = factory.tracking_recorder(PostgresTrackingRecorder)
             started = time.perf_counter()
             for position in range(1, STOCK_PROJECTED_EVENTS + 1):
-                recorder.insert_tracking(Tracking("rounds", position))
-            stock = STOCK_PROJECTED_EVENTS / (time.perf_counter() - started)
-        self._report("rebuild", head / ours, head / limit, stock, "events/s")
+                recorder.insert_tracking(Tracking("projection", position))
+            stock = STOCK_PROJECTED_EVENTS / (time.perf_counter() - started) / len(runner.ALL)
+        times = _medians(
+            lambda: _rebuild(database, connection), lambda: _copy_finished(connection, tables)
+        )
+        self._report("rebuild", *(head / each for each in times), stock, unit="events/s")
 
-    def _audit(self, connection: psycopg.Connection[Any]) -> None:
+    def audit(self, connection: psycopg.Connection[Any]) -> None:
         head = LogReader(connection).head()
         reader = LogReader(connection)
-        ours = _median(lambda: audit(reader.pages(), reader.naming_round, reader.entries))
-        limit = _median(lambda: [None for _ in reader.pages()])
-        self._report("audit", head / ours, head / limit, None, "events/s")
+        times = _medians(lambda: _audit(reader), lambda: [None for _ in reader.pages()])
+        self._report("audit", *(head / each for each in times), None, unit="events/s")
 
-    def _import(self, csv: Path, rounds: int) -> None:
-        with self._ledger() as (database, casino):
-            recorded = read_rounds(csv, LAYOUTS["points-csv"])
-            started = time.perf_counter()
-            import_rounds(casino, recorded, table_id="T")
-            ours = rounds / (time.perf_counter() - started)
-            rows = _round_by_round(database, rounds)
-            limit = self._copy(database, rows, rounds_a_commit=250)
-        self._report("import", ours, limit, None, "rounds/s")
+    def import_rounds(self, csv: Path) -> None:
+        recorded = read_rounds(csv, LAYOUTS["points-csv"])
+        rates: list[tuple[float, float]] = []
+        for _ in range(RUNS):
+            with self.ledger() as (database, casino), database.connect() as connection:
+                seconds = _seconds(lambda: import_rounds(casino, recorded, table_id="T"))
+                rows = _rows_after(connection, 0)
+                bare = _copy(connection, rows, len(recorded), IMPORTED_ROUNDS_A_COMMIT)
+                rates.append((len(recorded) / seconds, len(recorded) / bare))
+        ours, limit = map(statistics.median, zip(*rates, strict=True))
+        self._report("import", ours, limit, None, unit="rounds/s")
 
-    def _report(self, name: str, ours: float, limit: float, stock: float | None, unit: str) -> None:
+    def growth(self) -> None:
+        """What an event costs to append, read, rebuild and audit as the ledger grows."""
+        with self.ledger() as (database, casino), database.connect() as connection:
+            seed = 0
+            for size in GROWTH:
+                while LogReader(connection).head() < size:
+                    seed += 1
+                    simulate(casino, tables=1, shoes=3, seats=SEATS, seed=seed, batch=50)
+                opening, rounds = _plan(seed=size)
+                _accepted(execute(casino, opening, client=CLIENT))
+                before = LogReader(connection).head()
+                started = time.perf_counter()
+                for first in range(0, len(rounds), ROUNDS_A_COMMIT):
+                    execute(casino, rounds[first : first + ROUNDS_A_COMMIT], client=CLIENT)
+                appended = time.perf_counter() - started
+                head = LogReader(connection).head()
+                self._grown("append_batched", size, appended / (head - before))
+                runner.catch_up(connection, LogReader(connection).page)
+                reader = LogReader(connection)
+                for name, work in (
+                    ("read_fold", lambda: _read_and_fold(connection, head)),  # noqa: B023
+                    ("rebuild", lambda: _rebuild(database, connection)),
+                    ("audit", lambda: _audit(reader)),  # noqa: B023
+                ):
+                    self._grown(name, size, _seconds(work) / head)
+
+    def _grown(self, name: str, events: int, seconds: float) -> None:
+        self._results[name].setdefault("growth", {})[str(events)] = round(seconds * 1e6, 2)
+
+    def _report(
+        self, name: str, ours: float, limit: float, stock: float | None, *, unit: str
+    ) -> None:
         self._results[name] = {
             "ours": round(ours),
             "limit": round(limit),
@@ -240,55 +298,8 @@ class Bench:
             "unit": unit,
         }
 
-    def _copy(
-        self, database: Database, rows: Sequence[Sequence[StoredEvent]], *, rounds_a_commit: int
-    ) -> float:
-        """Rounds a second of binary COPY into a table of the same shape."""
-        with database.connect() as connection:
-            fsync = connection.execute("SHOW fsync").fetchone()
-            assert fsync == ("on",)
-
-            def copy() -> None:
-                connection.execute("DROP TABLE IF EXISTS projection.copied")
-                connection.execute(
-                    "CREATE TABLE projection.copied (LIKE ledger.stored_events INCLUDING ALL)"
-                )
-                position = 0
-                for first in range(0, len(rows), rounds_a_commit):
-                    with connection.cursor().copy(
-                        "COPY projection.copied (originator_id, originator_version, topic, state,"
-                        " notification_id) FROM STDIN WITH (FORMAT binary)"
-                    ) as target:
-                        target.set_types(["text", "int8", "text", "bytea", "int8"])
-                        for each in rows[first : first + rounds_a_commit]:
-                            for event in each:
-                                position += 1
-                                target.write_row(
-                                    (
-                                        event.originator_id,
-                                        event.originator_version,
-                                        event.topic,
-                                        event.state,
-                                        position,
-                                    )
-                                )
-
-            rate = len(rows) / _median(copy)
-            connection.execute("DROP TABLE projection.copied")
-        return rate
-
-    def _stock_saves(
-        self,
-        rows: Sequence[Sequence[StoredEvent]],
-        plan: Callable[[Callable[[list[StoredEvent]], Any]], list[Callable[[], None]]],
-    ) -> float:
-        """Rounds a second of the library's own recorder; each planned call has a thread."""
-        with self._stock() as (application, _):
-            calls = plan(application.recorder.insert_events)
-            return len(rows) / _in_threads(calls, lambda call: call())
-
     @contextmanager
-    def _ledger(self) -> Iterator[tuple[Database, Casino]]:
+    def ledger(self) -> Iterator[tuple[Database, Casino]]:
         settings = Settings.model_validate({"database_url": self._new_database()})
         with open_database(settings) as database:
             environment = {
@@ -309,7 +320,7 @@ class Bench:
             "POSTGRES_HOST": str(parts["host"]),
             "POSTGRES_USER": str(parts["user"]),
             "POSTGRES_PASSWORD": "",
-            "POSTGRES_MAX_OVERFLOW": str(THREADS),
+            "POSTGRES_MAX_OVERFLOW": str(TABLES),
         }
         application = Application[str](environment)
         factory = PostgresFactory(Environment("", {**os.environ, **environment}))
@@ -326,77 +337,160 @@ class Bench:
             connection.execute(f"CREATE DATABASE {name}")
         return self._server.url(database=name)
 
+    def _as_superuser(self, database: Database) -> str:
+        return self._server.url(database=str(conninfo_to_dict(database.conninfo)["dbname"]))
 
-def _set_up(casino: Casino, *, tables: int) -> list[PlayRound]:
-    """Does all of a simulation but its rounds and closings, and gives the rounds in turns.
 
-    They have no time of their own, since tables do not play in turns there.
+class _StockTable:
+    """A table whose rounds are decided in memory by our domain and stored by the stock library."""
+
+    def __init__(self, application: Application[str]) -> None:
+        self._application = application
+        self._book = Book(_Nowhere(), EventMapper(JSONTranscoder()), {}, {})
+
+    def open(self, commands: Sequence[Command], *, share: int, of: int) -> None:
+        """Decides all of the opening, and stores this table's share of it."""
+        events = [event for command in commands for event in self._decide(command)]
+        streams = sorted({event.originator_id for event in events})
+        own = set(streams[share::of])
+        for event in events:
+            if event.originator_id in own:
+                self._application.save(event)
+
+    def play_in_two_saves(self, command: PlayRound) -> None:
+        events = self._decide(command)
+        half = len(events) // 2
+        self._application.save(*events[:half])
+        self._application.save(*events[half:])
+
+    def play_in_one_save(self, commands: Sequence[PlayRound]) -> None:
+        self._application.save(*[each for command in commands for each in self._decide(command)])
+
+    def _decide(self, command: Command) -> list[DomainEvent]:
+        stamp = Stamp(command.at or datetime.now(UTC), command.actor or "bench", command.key)
+        self._book.begin()
+        HANDLERS[type(command)](self._book, command, stamp)
+        events, self._book.events = self._book.events, []
+        return events
+
+
+class _Nowhere:
+    """A session with nothing in it and nothing behind it."""
+
+    head = 0
+
+    def recall(
+        self, keys: Sequence[ClientKey], stream_ids: Collection[str]
+    ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
+        raise AssertionError((keys, stream_ids))
+
+    def load(self, stream_ids: Collection[str]) -> Sequence[Found]:  # noqa: ARG002
+        return ()
+
+    def changed_since(self, position: int) -> set[str] | None:
+        raise AssertionError(position)
+
+    def seed(self, shoe_id: str) -> bytes:
+        raise AssertionError(shoe_id)
+
+    def send(self, rows: Sequence[Row]) -> None:
+        raise AssertionError(rows)
+
+    def append(self, rows: Sequence[Row], beside: Beside) -> None:
+        raise AssertionError((rows, beside))
+
+
+def _plan(*, seed: int = 1) -> tuple[list[Command], list[PlayRound]]:
+    """A shoe at each table: what opens them, and their rounds in turns.
+
+    The rounds have no time of their own, since tables do not play in turns there.
     """
+    opening: list[Command] = []
     rounds: list[list[PlayRound]] = []
-    simulation = Play(1, tables=tables, shoes=1, seats=SEATS, currency="USD", rules=STANDARD_RULES)
-    for command in simulation.commands():
+    play = Play(seed, tables=TABLES, shoes=1, seats=SEATS, currency="USD", rules=STANDARD_RULES)
+    for command in play.commands():
         if isinstance(command, PlayRound):
             if command.round_id.endswith("-R1"):
                 rounds.append([])
             rounds[-1].append(command.model_copy(update={"at": None}))
         elif not type(command).__name__.startswith("Close"):
-            (answer,) = execute(casino, [command], client=CLIENT)
-            assert answer["ok"], answer
+            opening.append(command)
     fewest = min(len(own) for own in rounds)
-    return [own[place] for place in range(fewest) for own in rounds]
+    return opening, [own[place] for place in range(fewest) for own in rounds]
 
 
-def _rate(rounds: Sequence[PlayRound], run: Callable[[PlayRound], list[dict[str, Any]]]) -> float:
-    started = time.perf_counter()
-    for each in rounds:
-        (answer,) = run(each)
+def _accepted(answers: Sequence[dict[str, Any]]) -> None:
+    for answer in answers:
         assert answer["ok"], answer
-    return len(rounds) / (time.perf_counter() - started)
 
 
-def _round_by_round(database: Database, rounds: int) -> list[list[StoredEvent]]:
-    """The ledger's events in as many parts as there are rounds, in order."""
-    with database.connect() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-        events = [StoredEvent(*row[:4]) for row in cursor.execute(_EVENTS)]
-    size, more = divmod(len(events), rounds)
-    parts, first = [], 0
-    for part in range(rounds):
-        last = first + size + (part < more)
-        parts.append(events[first:last])
-        first = last
-    return parts
-
-
-def _each(
-    rows: Sequence[Sequence[StoredEvent]], save: Callable[[list[StoredEvent]], Any]
-) -> Callable[[], None]:
-    """Saves round by round, each in two saves: before the deal and after."""
-
-    def run() -> None:
-        for each in rows:
-            half = len(each) // 2
-            save(list(each[:half]))
-            save(list(each[half:]))
-
-    return run
-
-
-def _in_threads(parts: Sequence[Any], call: Callable[[Any], None]) -> float:
-    """The seconds that all parts take, each in a thread of its own."""
-    started = time.perf_counter()
-    with ThreadPoolExecutor(len(parts)) as pool:
-        for _ in pool.map(call, parts):
+def _in_threads(call: Callable[[int], None]) -> None:
+    with ThreadPoolExecutor(TABLES) as pool:
+        for _ in pool.map(call, range(TABLES)):
             pass
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    work()
     return time.perf_counter() - started
 
 
-def _median(work: Callable[[], Any]) -> float:
-    seconds = []
-    for _ in range(RUNS):
-        started = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
+def _medians(*works: Callable[[], Any]) -> list[float]:
+    """The seconds that each takes, the median of runs in turns."""
+    runs = [[_seconds(work) for work in works] for _ in range(RUNS)]
+    return [statistics.median(each) for each in zip(*runs, strict=True)]
+
+
+def _must_sync(connection: psycopg.Connection[Any]) -> None:
+    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            assert cursor.execute(f"SHOW {setting}").fetchone() == ("on",), setting
+
+
+def _rows_after(connection: psycopg.Connection[Any], position: int) -> list[Row]:
+    with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+        cursor.execute(
+            "SELECT originator_id, originator_version, topic, state FROM ledger.stored_events"
+            " WHERE notification_id > %s ORDER BY notification_id",
+            [position],
+        )
+        return cursor.fetchall()
+
+
+def _copy(
+    connection: psycopg.Connection[Any], rows: Sequence[Row], rounds: int, rounds_a_commit: int
+) -> float:
+    """The seconds that binary COPY of these rows takes, shared out evenly over the rounds."""
+    connection.execute("DROP TABLE IF EXISTS projection.copied")
+    connection.execute("CREATE TABLE projection.copied (LIKE ledger.stored_events INCLUDING ALL)")
+    commits = -(-rounds // rounds_a_commit)
+    bounds = [len(rows) * place // commits for place in range(commits + 1)]
+    started = time.perf_counter()
+    for first, last in pairwise(bounds):
+        with connection.cursor().copy(
+            f"COPY projection.copied ({_COLUMNS}) FROM STDIN WITH (FORMAT binary)"
+        ) as target:
+            target.set_types(["text", "int8", "text", "bytea", "int8"])
+            for position in range(first, last):
+                target.write_row((*rows[position], position + 1))
+    return time.perf_counter() - started
+
+
+def _read_and_fold(connection: psycopg.Connection[Any], head: int) -> None:
+    counts: Counter[str] = Counter()
+    for page in LogReader(connection).pages():
+        counts.update([each.event.TOPIC for each in page])  # type: ignore[union-attr]
+    assert counts.total() == head
+
+
+def _rebuild(database: Database, connection: psycopg.Connection[Any]) -> None:
+    with database.connect() as beside, LogReader(beside).reading_ahead() as page:
+        runner.rebuild(connection, page)
+
+
+def _audit(reader: LogReader) -> None:
+    audit(reader.pages(), reader.naming_round, reader.entries)
 
 
 def _copy_finished(connection: psycopg.Connection[Any], tables: Sequence[str]) -> None:
@@ -407,10 +501,11 @@ def _copy_finished(connection: psycopg.Connection[Any], tables: Sequence[str]) -
             f"CREATE TABLE projection.finished (LIKE projection.{table} INCLUDING ALL)"
         )
         with connection.cursor().copy(f"COPY projection.{table} TO STDOUT (FORMAT binary)") as c:
-            rows = b"".join(bytes(part) for part in c)
+            blocks = list(c)
         with connection.cursor().copy("COPY projection.finished FROM STDIN (FORMAT binary)") as c:
-            c.write(rows)
-        connection.execute("DROP TABLE projection.finished")
+            for block in blocks:
+                c.write(block)
+    connection.execute("DROP TABLE IF EXISTS projection.finished")
 
 
 def _as_csv(connection: psycopg.Connection[Any], path: Path) -> Path:
@@ -429,9 +524,36 @@ def _as_csv(connection: psycopg.Connection[Any], path: Path) -> Path:
     return path
 
 
-def _points(cards: str) -> list[str]:
-    points = [str(parse_card(card).points) for card in cards.split()]
-    return points + [""] * (3 - len(points))
+def _points(cards: str) -> list[int | str]:
+    """The points of a hand in three columns, the last one empty where it has two cards."""
+    points: list[int | str] = [parse_card(card).points for card in cards.split()]
+    return [*points, *[""] * (3 - len(points))]
+
+
+def _print(results: dict[str, Result]) -> None:
+    print(f"{'':<16}{'ours':>10}{'limit':>11}{'ratio':>7}{'stock':>9}{'times':>7}  unit")
+    for name, each in results.items():
+        line = f"{name:<16}{each['ours']:>10,}{each['limit']:>11,}"
+        line += f"{each['ours'] / each['limit']:>7.2f}"
+        if each["stock"] is not None:
+            line += f"{each['stock']:>9,}{each['ours'] / each['stock']:>7.1f}"
+        else:
+            line += " " * 16
+        print(f"{line}  {each['unit']}")
+    sizes = [f"{size:>12,}" for size in GROWTH]
+    print(f"\n{'us an event at':<16}{''.join(sizes)} events")
+    for name, each in results.items():
+        if "growth" in each:
+            costs = [f"{each['growth'][str(size)]:>12}" for size in GROWTH]
+            print(f"{name:<16}{''.join(costs)}")
+
+
+def _worse(results: dict[str, Result], recorded: dict[str, dict[str, float]]) -> Iterator[str]:
+    for name, ratios in recorded.items():
+        for beside, ratio in ratios.items():
+            now = results[name]["ours"] / results[name][beside]
+            if now < WORSE * ratio:
+                yield f"{name} fell by more than a quarter: {ratio:.2f} -> {now:.2f} of {beside}"
 
 
 if __name__ == "__main__":

@@ -350,7 +350,9 @@ def show_status(as_json: _AsJson = False) -> None:
         print_json(document)
         return
     console.print(Text(f"Database {document['database_url']}"), soft_wrap=True)
-    console.print(f"Head     position {document['head']}")
+    recorded_at = document["head_recorded_at"]
+    since = "" if recorded_at is None else f", recorded {recorded_at:%Y-%m-%d %H:%M:%S} UTC"
+    console.print(f"Head     position {document['head']}{since}")
     print_rows(
         "Projections",
         (
@@ -371,6 +373,7 @@ def _status(ledger: OpenLedger) -> dict[str, Any]:
     return {
         "database_url": ledger.database.masked_url,
         "head": head,
+        "head_recorded_at": ledger.reader.head_recorded_at(),
         "projections": [
             {
                 "name": name,

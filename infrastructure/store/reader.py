@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from eventsourcing.persistence import JSONTranscoder, MapperDeserialisationError, Notification
@@ -62,6 +63,12 @@ SELECT notification_id, originator_id, originator_version, topic, state
     OR position(convert_to(%(named)s, 'UTF8') IN state) > 0
  ORDER BY notification_id
 """
+_HEAD_RECORDED_AT = """
+SELECT recorded_at
+  FROM ledger.stored_events
+ ORDER BY notification_id DESC
+ LIMIT 1
+"""
 _HEAD = "SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events"
 
 _Lines = tuple[int, int | None, int | None, bool | None, bytes | None]
@@ -79,6 +86,11 @@ class LogReader:
         row = self._cursor.execute(_HEAD).fetchone()
         assert row is not None
         return int(row[0])
+
+    def head_recorded_at(self) -> datetime | None:
+        """When the latest event was recorded, by the database's clock, in UTC."""
+        row = self._cursor.execute(_HEAD_RECORDED_AT).fetchone()
+        return None if row is None else row[0].astimezone(UTC)
 
     def page(self, after: int, limit: int = PAGE_SIZE) -> list[Entry]:
         """The next events after a position, broken ones in their place."""
