@@ -23,7 +23,10 @@ def _default_home() -> Path:
 
 
 class Settings(BaseSettings):
-    """The settings of one run; `PUNTO_DATABASE_URL` and `PUNTO_HOME` in the environment."""
+    """The settings of one run, each under its name with `PUNTO_` before it in the environment.
+
+    `nats_url` and `nats_stream` are where the feed publishes to, if anywhere.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="PUNTO_",
@@ -35,6 +38,8 @@ class Settings(BaseSettings):
 
     database_url: SecretStr | None = None
     home: Path = Field(default_factory=_default_home)
+    nats_url: SecretStr | None = None
+    nats_stream: str = "LEDGER"
 
     @field_validator("database_url", mode="after")
     @classmethod

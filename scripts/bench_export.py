@@ -114,19 +114,20 @@ def _copy(connection: psycopg.Connection[Any], select: str, path: Path) -> None:
 
 def main() -> None:
     """Makes a ledger of about a million events, measures, and prints the figures."""
-    with tempfile.TemporaryDirectory(prefix="punto-bench-export-") as folder:
-        with EmbeddedServer(Path(folder) / "home") as server:
-            settings = Settings.model_validate({"database_url": server.url()})
-            with open_database(settings) as database:
-                environment = {
-                    "PERSISTENCE_MODULE": "infrastructure.store.factory",
-                    "PUNTO_CONNINFO": database.conninfo,
-                }
-                with Casino(environment) as casino:
-                    simulate(casino, tables=TABLES, shoes=SHOES, seats=SEATS, seed=1, batch=50)
-                with database.connect() as connection:
-                    runner.catch_up(connection, LogReader(connection).page)
-                print(json.dumps(measure(database.conninfo, Path(folder)), indent=2))
+    with (
+        tempfile.TemporaryDirectory(prefix="punto-bench-export-") as folder,
+        EmbeddedServer(Path(folder) / "home") as server,
+        open_database(Settings.model_validate({"database_url": server.url()})) as database,
+    ):
+        environment = {
+            "PERSISTENCE_MODULE": "infrastructure.store.factory",
+            "PUNTO_CONNINFO": database.conninfo,
+        }
+        with Casino(environment) as casino:
+            simulate(casino, tables=TABLES, shoes=SHOES, seats=SEATS, seed=1, batch=50)
+        with database.connect() as connection:
+            runner.catch_up(connection, LogReader(connection).page)
+        print(json.dumps(measure(database.conninfo, Path(folder)), indent=2))
 
 
 if __name__ == "__main__":

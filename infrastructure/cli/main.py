@@ -23,9 +23,10 @@ from typer.exceptions import TyperException
 
 from domain.errors import Refused
 from infrastructure.audit.reconciliation.statement import StatementRefused
-from infrastructure.cli import asking, books, exporting, keeping, reporting, writing
+from infrastructure.cli import asking, books, exporting, feeding, keeping, reporting, writing
 from infrastructure.cli.ledger import NotFoundError
 from infrastructure.exports.errors import ExportRefused
+from infrastructure.feed.errors import FeedError
 from infrastructure.importers.reading import ImportRefused
 from infrastructure.settings import SettingsError
 from infrastructure.store.errors import StoreError
@@ -42,6 +43,7 @@ _ONE_LINE = (
     ImportRefused,
     StatementRefused,
     ProjectionError,
+    FeedError,
 )
 """Errors whose message is one line for the user."""
 
@@ -79,6 +81,7 @@ asking.register(app)
 books.register(app)
 reporting.register(app)
 exporting.register(app)
+feeding.register(app)
 keeping.register(app)
 
 

@@ -35,8 +35,9 @@ from domain.site import GamingDayClosed, GamingDaySet
 from infrastructure.exports.days import Books, DaysOf
 from infrastructure.exports.errors import ExportRefused
 from infrastructure.exports.tables import EVENTS, Place, batch_from
+from infrastructure.feed.envelope import public_data
 from infrastructure.store.mapper import EventMapper
-from projections.days import Wager
+from projections.day_measures import Wager
 from projections.rounds import RoundRow, Rounds
 
 ENDED_ROUNDS_IN_MEMORY = 4_000
@@ -172,7 +173,7 @@ class LogTables:
             [event.at for event in events],
             [event.actor for event in events],
             [event.key for event in events],
-            [_data(state, event.key) for state, event in zip(states, events, strict=True)],
+            [_data(state, event) for state, event in zip(states, events, strict=True)],
         )
         return batch_from(EVENTS, columns)
 
@@ -353,9 +354,10 @@ class _BetWriter:
         )
 
 
-def _data(state: bytes, key: str) -> bytes:
+def _data(state: bytes, event: DomainEvent) -> bytes:
     """What of a state comes after time, actor and key, which stand first in it."""
-    start = state.index(_KEY) + len(_KEY) + len(json.encode(key))
+    state = public_data(event.TOPIC, state)
+    start = state.index(_KEY) + len(_KEY) + len(json.encode(event.key))
     return b"{" + state[start + 1 :] if state[start] == _COMMA else b"{}"
 
 

@@ -48,10 +48,12 @@ class Manifest(msgspec.Struct, frozen=True):
     """What an export holds; `position` is the one up to which every day is complete.
 
     It is 0 where only some days were asked for, each of which then has a
-    position of its own. `parked` counts the events that read models left out.
+    position of its own. `source` is the store as the feed names it. `parked`
+    counts the events that the read models left out.
     """
 
     version: int
+    source: str
     format: Format
     position: int
     anchor: Anchor | None

@@ -11,7 +11,6 @@ import shutil
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -227,8 +226,3 @@ def carry_out(folder: Path) -> None:
 def _clear(folder: Path) -> None:
     if not is_halfway(folder):
         shutil.rmtree(folder / PARTIAL, ignore_errors=True)
-
-
-def days_of(entries: dict[Place, FileEntry]) -> set[date]:
-    """The days that there are files of."""
-    return {day for _, day in entries}
