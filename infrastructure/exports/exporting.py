@@ -64,7 +64,7 @@ def export(
     """
     if folder.exists() and not folder.is_dir():
         raise ExportRefused(f"{folder} is not a folder")
-    with locked(folder), snapshot(connection) as until:
+    with _said_where(folder), locked(folder), snapshot(connection) as until:
         manifest = load(folder) or Manifest(VERSION, source(connection), format_, 0, None, 0, [])
         if manifest.format is not format_:
             raise ExportRefused(
@@ -175,6 +175,17 @@ class _Run:
         )
         self._staging.publish(changed, manifest)
         return Report(manifest, len(changed))
+
+
+@contextmanager
+def _said_where(folder: Path) -> Iterator[None]:
+    """Names the folder where an error does not say what could not be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(folder)) from None
+        raise
 
 
 @contextmanager

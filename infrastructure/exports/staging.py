@@ -108,7 +108,9 @@ class Staging:
 
     def publish(self, changed: dict[Place, FileEntry], manifest: Manifest) -> None:
         """Makes it visible: from here on it is all there, or will be with the next run."""
-        renames = {self._done[place][0].path.name: each.path for place, each in changed.items()}
+        # The rounds first, so that at no moment a bet is without its own.
+        in_order = sorted(changed, key=lambda place: (place[0] != "rounds", place))
+        renames = {self._done[place][0].path.name: changed[place].path for place in in_order}
         plan = Plan(renames, to_json(manifest).decode())
         for path in renames.values():
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
