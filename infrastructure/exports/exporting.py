@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow.compute as pc
 from psycopg import Connection
 
 from infrastructure.exports.days import Days
@@ -95,6 +96,7 @@ class _Run:
         self._until = until
         self._as_of = {each.day: each.as_of for each in manifest.files}
         self._everywhere = manifest.position
+        self._after = 0
         self._old = manifest.by_place()
 
     def do(self, *, anew: bool, progress: Progress | None) -> Report:
@@ -103,9 +105,9 @@ class _Run:
             self._as_of, self._everywhere, self._old = {}, 0, {}
             if not self._days.is_all:
                 self._as_of = {e.day: e.as_of for e in kept.values() if e.day not in self._days}
-        after = self._after()
+        self._after = self._where_to_start()
         for found in read_ledger(
-            self._connection, after=after, until=self._until, progress=progress
+            self._connection, after=self._after, until=self._until, progress=progress
         ):
             self._take(found)
         changed = self._staging.finish(self._old, as_of=self._until)
@@ -118,7 +120,7 @@ class _Run:
         changed |= self._fill(kept.keys() - stale, changed.keys())
         return self._publish(kept, changed)
 
-    def _after(self) -> int:
+    def _where_to_start(self) -> int:
         """The position from which on there may be something new."""
         named = self._days.named()
         if named:
@@ -142,9 +144,8 @@ class _Run:
         if day not in self._days:
             return
         as_of = self._as_of.get(day, self._everywhere)
-        if as_of:
-            positions = batch.column("position").to_pylist()
-            batch = batch.filter([position > as_of for position in positions])
+        if as_of > self._after:
+            batch = batch.filter(pc.greater(batch["position"], as_of))
         if len(batch):
             self._staging.add((name, day), batch)
 

@@ -34,7 +34,7 @@ from infrastructure.exports.tables import BY_NAME, TABLES, Place
 
 PARTIAL = ".partial"
 ROWS_PER_GROUP = 65_536
-ROWS_IN_MEMORY = 400_000
+ROWS_IN_MEMORY = 262_144
 FILES_OPEN = 48
 
 
