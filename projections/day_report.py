@@ -145,7 +145,7 @@ class Line:
             "in_play_end_minor": self.in_play_end_minor,
             "theoretical_minor": theoretical_minor,
             "deviation_minor": kept_minor - theoretical_minor,
-            "standard_deviation_minor": None if self.variance is None else _root(self.variance),
+            "standard_deviation_minor": _deviation(self.variance),
             "deviations": _deviations(kept_minor - self.theoretical, self.variance),
         }
 
@@ -332,6 +332,11 @@ def _percent(part_minor: int, whole_minor: int) -> str | None:
 def _root(square: Fraction) -> int:
     """The square root, rounded to the nearest whole number."""
     return (isqrt(int(4 * square)) + 1) // 2
+
+
+def _deviation(variance: Fraction | None) -> int | None:
+    """The standard deviation; none on a day that took back more than was staked on it."""
+    return None if variance is None or variance < 0 else _root(variance)
 
 
 def _deviations(difference: Fraction, variance: Fraction | None) -> str | None:

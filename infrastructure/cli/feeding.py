@@ -180,14 +180,34 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="DIR", help="The folder of an export.", show_default=False),
+    ] = None,
     url: _Url = None,
     credentials: _Credentials = None,
     as_json: _AsJson = False,
 ) -> None:
     """Compare what is downstream with the ledger; exit code 1 on any difference.
 
+    It is a stream, or the files of `punto export`.
+
     Example: punto feed verify --url nats://localhost:4222 --stream LEDGER
     """
+    if stream is not None and to is not None:
+        raise typer.BadParameter("one of the two is compared: --stream NAME or --to DIR")
+    if to is not None:
+        document = _compare_files(to)
+    else:
+        document = _compare_stream(stream, url, credentials)
+    if as_json:
+        print_json(document)
+    else:
+        _print_comparison(document)
+    raise typer.Exit(0 if document["ok"] else FINDINGS)
+
+
+def _compare_stream(stream: str | None, url: str | None, credentials: Path | None) -> dict[str, Any]:
     with (
         asking(caught_up=False) as ledger,
         _jetstream(url, stream=_stream(stream), credentials=credentials, read_only=True) as sink,
@@ -196,19 +216,25 @@ def verify(
         head = ledger.reader.head()
         comparison = Comparison(FeedLog(ledger.connection))
         comparison.compare(sink.kept(), lambda place: progress(place, max(head, place)))
-    document = comparison.to_json()
-    if as_json:
-        print_json(document)
-    else:
-        _print_comparison(document)
-    raise typer.Exit(0 if document["ok"] else FINDINGS)
+    return comparison.to_json()
+
+
+def _compare_files(folder: Path) -> dict[str, Any]:
+    # It loads Arrow, which no other command has to wait for.
+    from infrastructure.exports.verifying import verify as verify_files
+
+    with asking() as ledger, Progress("Events compared") as progress:
+        return verify_files(ledger.connection, folder, progress=progress)
 
 
 def _print_comparison(document: dict[str, Any]) -> None:
     console.print(f"Source {document['source']}", soft_wrap=True)
+    has_tables = any("table" in line for line in (*document["ranges"], *document["differences"]))
+    of_table = [("table", lambda line: line["table"])] if has_tables else []
     print_rows(
         "Positions",
         (
+            *of_table,
             ("from", lambda line: line["from"]),
             ("to", lambda line: line["to"]),
             ("ledger", lambda line: line["ledger"]["count"]),
@@ -228,12 +254,21 @@ def _print_comparison(document: dict[str, Any]) -> None:
         "Differences",
         (
             ("problem", lambda line: line["problem"]),
+            *of_table,
             ("position", _positions),
-            ("place", lambda line: line.get("place")),
-            ("what", lambda line: ", ".join(line.get("attributes", ())) or line.get("source")),
+            ("place", lambda line: line.get("place") or line.get("path")),
+            ("what", _what),
         ),
         document["differences"],
     )
+
+
+def _what(difference: dict[str, Any]) -> str | None:
+    """What of a record differs, or else which one it is."""
+    if attributes := difference.get("attributes"):
+        return ", ".join(attributes)
+    named = (difference.get(name) for name in ("source", "why", "round_id", "account_id"))
+    return next((each for each in named if each is not None), None)
 
 
 def _positions(difference: dict[str, Any]) -> str | None:

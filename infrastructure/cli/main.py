@@ -24,8 +24,9 @@ from typer.exceptions import TyperException
 from domain.errors import Refused
 from infrastructure.audit.jobs import AuditIncomplete
 from infrastructure.audit.reconciliation.statement import StatementRefused
-from infrastructure.cli import asking, books, feeding, keeping, reporting, writing
+from infrastructure.cli import asking, books, exporting, feeding, keeping, reporting, writing
 from infrastructure.cli.ledger import NotFoundError, first_line
+from infrastructure.exports.errors import ExportRefused
 from infrastructure.feed.errors import FeedError
 from infrastructure.importers.reading import ImportRefused
 from infrastructure.settings import SettingsError
@@ -39,6 +40,7 @@ _ONE_LINE = (
     StoreError,
     NotFoundError,
     Refused,
+    ExportRefused,
     ImportRefused,
     StatementRefused,
     ProjectionError,
@@ -80,6 +82,7 @@ writing.register(app)
 asking.register(app)
 books.register(app)
 reporting.register(app)
+exporting.register(app)
 feeding.register(app)
 keeping.register(app)
 
