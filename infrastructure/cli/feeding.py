@@ -207,7 +207,9 @@ def verify(
     raise typer.Exit(0 if document["ok"] else FINDINGS)
 
 
-def _compare_stream(stream: str | None, url: str | None, credentials: Path | None) -> dict[str, Any]:
+def _compare_stream(
+    stream: str | None, url: str | None, credentials: Path | None
+) -> dict[str, Any]:
     with (
         asking(caught_up=False) as ledger,
         _jetstream(url, stream=_stream(stream), credentials=credentials, read_only=True) as sink,

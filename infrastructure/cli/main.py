@@ -24,7 +24,16 @@ from typer.exceptions import TyperException
 from domain.errors import Refused
 from infrastructure.audit.jobs import AuditIncomplete
 from infrastructure.audit.reconciliation.statement import StatementRefused
-from infrastructure.cli import asking, books, exporting, feeding, keeping, reporting, writing
+from infrastructure.cli import (
+    asking,
+    books,
+    exporting,
+    feeding,
+    keeping,
+    reporting,
+    serving,
+    writing,
+)
 from infrastructure.cli.ledger import NotFoundError, first_line
 from infrastructure.exports.errors import ExportRefused
 from infrastructure.feed.errors import FeedError
@@ -85,6 +94,7 @@ reporting.register(app)
 exporting.register(app)
 feeding.register(app)
 keeping.register(app)
+serving.register(app)
 
 
 def main() -> None:

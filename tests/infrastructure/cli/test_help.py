@@ -7,10 +7,14 @@ import typer
 
 from infrastructure.cli.main import app
 
-GROUPS = ("db", "feed", "reconcile", "schema")
+GROUPS = ("db", "feed", "key", "reconcile", "schema")
 COMMANDS = [
     *((name,) for name in typer.main.get_command(app).commands if name not in GROUPS),
+    ("db", "grant"),
     ("db", "upgrade"),
+    ("key", "create"),
+    ("key", "list"),
+    ("key", "revoke"),
     *(("feed", name) for name in ("tail", "nats", "verify", "new-incarnation")),
     ("parked", "retry"),
     ("reconcile", "commission"),
