@@ -1,0 +1,78 @@
+"""The application that `punto serve` runs: the routes of the API, and the pages beside them."""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from domain.errors import Refused
+from infrastructure.api.problems import Problem, problem_response
+from infrastructure.api.service import Service
+
+log = logging.getLogger("punto.serve")
+
+
+def make_application(service: Service, *, routers: Sequence[APIRouter] = ()) -> FastAPI:
+    """The application over one opened ledger, which it starts and stops; `routers` are mounted.
+
+    A route finds the ledger in `request.app.state.service`, and who calls by
+    the dependency `who_is_calling`.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(service.start)
+        try:
+            yield
+        finally:
+            await run_in_threadpool(service.stop)
+
+    application = FastAPI(
+        title="puntobanco",
+        version="1",
+        lifespan=lifespan,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,  # they load their scripts from elsewhere
+        redoc_url=None,
+    )
+    application.state.service = service
+    for router in routers:
+        application.include_router(router)
+    _tell_problems(application)
+    return application
+
+
+def _tell_problems(application: FastAPI) -> None:
+    @application.exception_handler(Problem)
+    async def problem(_: Request, error: Problem) -> Response:
+        return problem_response(error)
+
+    @application.exception_handler(Refused)
+    async def refused(_: Request, error: Refused) -> Response:
+        field = {} if error.field is None else {"field": error.field}
+        return problem_response(Problem(error.code, error.message, **field))
+
+    @application.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        fault = error.errors()[0]
+        field = str(fault["loc"][-1])
+        return problem_response(
+            Problem("invalid_question", f"{field}: {fault['msg']}", field=field)
+        )
+
+    @application.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> Response:
+        code = {404: "not_found", 405: "method_not_allowed"}.get(
+            error.status_code, "invalid_question"
+        )
+        return problem_response(Problem(code, str(error.detail)))
+
+    @application.exception_handler(Exception)
+    async def bug(_: Request, error: Exception) -> Response:
+        log.error("a bug in punto", exc_info=error)
+        return problem_response(Problem("internal_error", "a bug in punto; its log says more"))
