@@ -6,12 +6,15 @@ from decimal import Decimal
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import format_date, format_datetime
+from babel.numbers import parse_pattern
 
 from domain.money import DECIMALS, format_money
 
 DEFAULT_LANGUAGE = "en-GB"
 HEADER_LENGTH_MAX = 200
 LANGUAGES_MAX = 10
+DECIMALS_MAX = 4
+"""What a currency has at most."""
 
 
 class Formats:
@@ -19,7 +22,11 @@ class Formats:
 
     def __init__(self, locale: Locale) -> None:
         self._locale = locale
-        self._pattern = locale.decimal_formats[None]
+        self._patterns = {}
+        for decimals in range(DECIMALS_MAX + 1):
+            pattern = parse_pattern(locale.decimal_formats[None].pattern)
+            pattern.frac_prec = (decimals, decimals)
+            self._patterns[decimals] = pattern
 
     @property
     def language(self) -> str:
@@ -56,7 +63,7 @@ class Formats:
         return f"{text} UTC"
 
     def _decimal(self, value: Decimal, decimals: int) -> str:
-        return str(self._pattern.apply(value, self._locale, force_frac=(decimals, decimals)))
+        return str(self._patterns[decimals].apply(value, self._locale))
 
 
 def formats_for(accept_language: str | None) -> Formats:

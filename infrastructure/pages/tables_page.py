@@ -1,12 +1,12 @@
 """The pages of the tables: what lies on each now, and the latest rounds of one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from domain.round import Round
 from domain.shoe import CARDS_BEHIND_CUT_CARD
-from infrastructure.pages.ledger import AskedLedger, NotThere
+from infrastructure.pages.ledger import AskedLedger
 from infrastructure.pages.shoe_page import results_of
 from projections import runner
 from projections.rounds import RoundLine, rounds
@@ -60,11 +60,9 @@ class TablesView:
     tables: tuple[TableView, ...]
 
 
-def tables_view(ledger: AskedLedger, *, only: str | None = None) -> TablesView:
-    """Every table that is there, or one."""
-    lines = [line for line in tables(ledger.connection) if only in (None, line.table_id)]
-    if only is not None and not lines:
-        raise NotThere(f"There is no table {only}.")
+def tables_view(ledger: AskedLedger, *, sees: Callable[[str], bool]) -> TablesView:
+    """Every table that whoever asks may see."""
+    lines = [line for line in tables(ledger.connection) if sees(line.table_id)]
     # The position first: what is read after it holds at least as much.
     position = min((position for _, position in runner.positions(ledger.connection)), default=0)
     return TablesView(position, tuple(_table(ledger, line) for line in lines))

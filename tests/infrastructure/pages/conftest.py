@@ -1,0 +1,138 @@
+"""The pages over a real ledger: a simulated shoe, and a table with a round of every kind."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+import uvicorn
+
+from infrastructure.api.application import make_application
+from infrastructure.api.service import Service
+from infrastructure.casino import Casino
+from infrastructure.commands.contract import read_command
+from infrastructure.commands.execution import Client, execute
+from infrastructure.pages.router import pages_router
+from infrastructure.settings import Settings
+from infrastructure.simulation import simulate
+from infrastructure.store.connection import Database, open_database
+from infrastructure.store.embedded import EmbeddedServer
+from infrastructure.store.schema import LEDGER_ROLE, upgrade
+
+AT = "2026-01-02T12:00:00Z"
+
+
+def evening() -> Iterator[dict[str, Any]]:
+    """At table T1: a settled round, a corrected one, a void one and one that goes on."""
+    yield {"command": "open_table", "table_id": "T1", "currency": "USD"}
+    for account in ("alice", "bob"):
+        yield {"command": "open_account", "account_id": account, "currency": "USD"}
+        yield {"command": "deposit", "account_id": account, "amount_minor": 1_000_00}
+    yield {"command": "open_shoe", "shoe_id": "S1", "table_id": "T1", "source": "physical"}
+    yield {"command": "burn_cards", "shoe_id": "S1", "cards": ["2H", "??", "??"]}
+    for number in (1, 2):
+        yield {
+            "command": "play_round",
+            "round_id": f"R{number}",
+            "shoe_id": "S1",
+            "cards": ["4D", "3S", "AH", "QC", "7S", "5S"],
+            "bets": [
+                {"bet_id": "B1", "account_id": "alice", "bet": "banker", "stake_minor": 100_00},
+                {"bet_id": "B2", "account_id": "bob", "bet": "player", "stake_minor": 50_00},
+            ],
+        }
+    yield {
+        "command": "propose_correction",
+        "correction_id": "C1",
+        "round_id": "R2",
+        "reason": "the <last> card was misread",
+        "actor": "pit-1",
+        "cards": ["4D", "3S", "AH", "QC", "7S", "8S"],
+    }
+    yield {"command": "approve_correction", "correction_id": "C1", "actor": "pit-2"}
+    yield {"command": "open_round", "round_id": "R3", "shoe_id": "S1"}
+    yield {"command": "void_round", "round_id": "R3", "reason": "a card was exposed"}
+    yield {"command": "open_round", "round_id": "R4", "shoe_id": "S1"}
+    yield {
+        "command": "place_bet",
+        "bet_id": "B1",
+        "round_id": "R4",
+        "account_id": "alice",
+        "bet": "banker",
+        "stake_minor": 123_45,
+    }
+    yield {"command": "close_betting", "round_id": "R4"}
+    yield {"command": "deal", "round_id": "R4", "cards": ["9D", "KS", "9H"]}
+
+
+@pytest.fixture(scope="session")
+def ledger_to_look_at(server: EmbeddedServer) -> Iterator[Database]:
+    """One ledger for all tests of the pages; none of them writes."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(server.url(), autocommit=True) as superuser:
+        superuser.execute(f"CREATE DATABASE {name}")
+        with psycopg.connect(server.url(database=name), autocommit=True) as connection:
+            upgrade(connection)
+        url = server.url(user=LEDGER_ROLE, database=name)
+        with open_database(Settings.model_validate({"database_url": url})) as database:
+            play(database)
+            yield database
+        superuser.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def play(database: Database) -> None:
+    casino = Casino(
+        {
+            "PERSISTENCE_MODULE": "infrastructure.store.factory",
+            "PUNTO_CONNINFO": database.conninfo,
+        }
+    )
+    try:
+        simulate(casino, tables=1, shoes=1, seats=2, seed=7, batch=80)
+        commands = [
+            read_command(
+                json.dumps({"key": str(number), "at": AT, "actor": "dealer-1", **command}).encode()
+            )
+            for number, command in enumerate(evening())
+        ]
+        answers = execute(casino, commands, client=Client("test", is_bound_to_clock=False))
+        assert all(answer["ok"] for answer in answers), answers
+    finally:
+        casino.close()
+
+
+@pytest.fixture(scope="session")
+def service(ledger_to_look_at: Database) -> Iterator[Service]:
+    casino = Casino(
+        {
+            "PERSISTENCE_MODULE": "infrastructure.store.factory",
+            "PUNTO_CONNINFO": ledger_to_look_at.conninfo,
+        }
+    )
+    yield Service(ledger_to_look_at, casino)
+    casino.close()
+
+
+@pytest.fixture(scope="session")
+def address(service: Service) -> Iterator[str]:
+    """The service on loopback, as browsers reach it."""
+    application = make_application(service, routers=[pages_router()])
+    server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="warning"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    yield "http://{}:{}".format(*listener.getsockname())
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def browser(address: str) -> Iterator[httpx.Client]:
+    """Somebody who looks at the pages, where no keys are kept."""
+    with httpx.Client(base_url=address, headers={"Accept-Language": "en-GB"}) as client:
+        yield client
