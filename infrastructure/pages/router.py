@@ -26,7 +26,7 @@ from infrastructure.pages.tables_page import latest_rounds, latest_shoes, tables
 from infrastructure.store.reader import LogReader
 from projections.day_report import day_calendar
 
-_STATIC = {"pages.css": "text/css", "pages.js": "text/javascript"}
+_STATIC = {"pages.css": "text/css", "pages.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _KINDS = {"round": "rounds", "shoe": "shoes", "account": "accounts", "table": "tables"}
 
 MENU: tuple[tuple[str, str, str], ...] = (
