@@ -40,6 +40,7 @@ RefusalCode = Literal[
     "same_actor",
     "already_decided",
     "day_closed",
+    "not_permitted",
     "store_unavailable",
 ]
 

@@ -1,10 +1,12 @@
 """What each account has, has in play, and owes, as of its latest transaction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, assert_never, cast
 
 from psycopg import Connection
+from psycopg.rows import scalar_row
 
 from domain.account import (
     AccountClosed,
@@ -222,3 +224,30 @@ def accounts(connection: Connection[Any], *, limit: int | None = None) -> list[A
     """The newest accounts, at most `limit`, in the order in which they were opened."""
     with reading(connection, AccountLine) as cursor:
         return cursor.execute(_ACCOUNTS, {"limit": limit}).fetchall()
+
+
+_NEXT_ACCOUNTS = """
+    SELECT account_id, currency, available_minor, in_play_minor, commission_due_minor, owed_minor,
+           is_frozen, is_closed, opened_at, version
+      FROM projection.balances
+     WHERE opened_position > %(after)s
+       AND (%(ids)s::text[] IS NULL OR account_id = ANY (%(ids)s))
+     ORDER BY opened_position
+     LIMIT %(limit)s
+"""
+_OPENED_POSITION = "SELECT opened_position FROM projection.balances WHERE account_id = %s"
+
+
+def next_accounts(
+    connection: Connection[Any], *, after: int = 0, limit: int, ids: Sequence[str] | None = None
+) -> list[AccountLine]:
+    """The first accounts that were opened after a position, at most `limit`, the oldest first."""
+    wanted = {"after": after, "limit": limit, "ids": ids}
+    with reading(connection, AccountLine) as cursor:
+        return cursor.execute(_NEXT_ACCOUNTS, wanted, prepare=False).fetchall()
+
+
+def opened_position(connection: Connection[Any], account_id: str) -> int | None:
+    """The position at which an account was opened; None where it is not known."""
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        return cursor.execute(_OPENED_POSITION, [account_id]).fetchone()

@@ -94,6 +94,14 @@ _POSTINGS = f"""
     {_WANTED}
      ORDER BY position, line
 """
+_NEXT_POSTINGS = f"""
+    SELECT position, line, account, currency, amount_minor, balance_minor, topic AS event,
+           account_id, number, round_id, bet_id, table_id, shoe_id, at, day, own_day, holds_from
+    {_WANTED}
+       AND position > %(after)s
+     ORDER BY position, line
+     LIMIT %(limit)s
+"""
 _TOTALS = f"""
     SELECT account, currency, sum(amount_minor) AS balance_minor,
            min(day) AS first_day, max(day) AS last_day
@@ -151,6 +159,15 @@ def postings(connection: Connection[Any], wanted: Wanted) -> Iterator[Posting]:
         cursor.itersize = ROWS_PER_FETCH
         cursor.execute(_POSTINGS, asdict(wanted))
         yield from cursor
+
+
+def next_postings(
+    connection: Connection[Any], wanted: Wanted, after: int, limit: int
+) -> list[Posting]:
+    """The first postings after a position: `limit` of them, and one more where there are more."""
+    with reading(connection, Posting) as cursor:
+        parameters = {**asdict(wanted), "after": after, "limit": limit + 1}
+        return cursor.execute(_NEXT_POSTINGS, parameters, prepare=False).fetchall()
 
 
 def totals(connection: Connection[Any], wanted: Wanted) -> list[Total]:

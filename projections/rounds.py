@@ -251,6 +251,20 @@ _ROUNDS = """
       ) AS newest
      ORDER BY opened_position
 """
+_NEXT_ROUNDS = """
+    SELECT round_id, table_id, shoe_id, number, state,
+           string_to_array(player_cards, ' ') AS player_cards,
+           string_to_array(banker_cards, ' ') AS banker_cards,
+           player_total, banker_total, outcome, bets,
+           jsonb_build_object(currency, turnover_minor) AS turnover,
+           opened_at, settled_at
+      FROM projection.rounds
+     WHERE opened_position > %(after)s
+       AND (%(tables)s::text[] IS NULL OR table_id = ANY (%(tables)s))
+       AND (%(shoe)s::text IS NULL OR shoe_id = %(shoe)s)
+     ORDER BY opened_position
+     LIMIT %(limit)s
+"""
 _OPENED_POSITION = "SELECT opened_position FROM projection.rounds WHERE round_id = %(round_id)s"
 _INTERRUPTED = """
     SELECT round_id
@@ -278,9 +292,24 @@ def rounds(
     """
     wanted = {"table": table, "shoe": shoe, "from": from_, "to": to, "limit": limit, "ids": ids}
     with reading(connection, RoundLine) as cursor:
-        position = None if after is None else _opened_position(connection, after)
+        position = None if after is None else opened_position(connection, after)
         # Planned for these values: which of the conditions hold decides the index.
         cursor.execute(_ROUNDS, {**wanted, "after": position}, prepare=False)
+        return cursor.fetchall()
+
+
+def next_rounds(
+    connection: Connection[Any],
+    *,
+    after: int,
+    limit: int,
+    tables: Sequence[str] | None = None,
+    shoe: str | None = None,
+) -> list[RoundLine]:
+    """The first rounds that were opened after a position, at most `limit`, the oldest first."""
+    wanted = {"after": after, "limit": limit, "tables": tables, "shoe": shoe}
+    with reading(connection, RoundLine) as cursor:
+        cursor.execute(_NEXT_ROUNDS, wanted, prepare=False)
         return cursor.fetchall()
 
 
@@ -290,7 +319,8 @@ def interrupted(connection: Connection[Any]) -> list[str]:
         return cursor.execute(_INTERRUPTED).fetchall()
 
 
-def _opened_position(connection: Connection[Any], round_id: str) -> int:
+def opened_position(connection: Connection[Any], round_id: str) -> int:
+    """The position at which a round was opened; refused where it is not known."""
     with connection.cursor(row_factory=scalar_row) as cursor:
         position: int | None = cursor.execute(_OPENED_POSITION, {"round_id": round_id}).fetchone()
     if position is None:

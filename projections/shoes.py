@@ -1,10 +1,12 @@
 """The shoes: where they stand, what was burned and drawn, and whether they are closed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, assert_never, cast
 
 from psycopg import Connection
+from psycopg.rows import scalar_row
 
 from domain.event import DomainEvent, Recorded
 from domain.shoe import (
@@ -158,6 +160,37 @@ _SHOES = """
      WHERE %(table)s::text IS NULL OR table_id = %(table)s
      ORDER BY opened_position
 """
+_NEXT_SHOES = """
+    SELECT shoe_id, table_id, decks, source, state, rounds, cards_drawn, cards_burned,
+           cut_card_is_out, opened_at, closed_at
+      FROM projection.shoes
+     WHERE opened_position > %(after)s
+       AND (%(tables)s::text[] IS NULL OR table_id = ANY (%(tables)s))
+       AND (%(ids)s::text[] IS NULL OR shoe_id = ANY (%(ids)s))
+     ORDER BY opened_position
+     LIMIT %(limit)s
+"""
+_OPENED_POSITION = "SELECT opened_position FROM projection.shoes WHERE shoe_id = %s"
+
+
+def next_shoes(
+    connection: Connection[Any],
+    *,
+    after: int = 0,
+    limit: int,
+    tables: Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+) -> list[ShoeLine]:
+    """The first shoes that were opened after a position, at most `limit`, the oldest first."""
+    wanted = {"after": after, "limit": limit, "tables": tables, "ids": ids}
+    with reading(connection, ShoeLine) as cursor:
+        return cursor.execute(_NEXT_SHOES, wanted, prepare=False).fetchall()
+
+
+def opened_position(connection: Connection[Any], shoe_id: str) -> int | None:
+    """The position at which a shoe was opened; None where it is not known."""
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        return cursor.execute(_OPENED_POSITION, [shoe_id]).fetchone()
 
 
 def shoes(connection: Connection[Any], *, table: str | None = None) -> list[ShoeLine]:

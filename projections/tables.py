@@ -1,10 +1,12 @@
 """The tables: their currency, the rules in force, the shoe that is on them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, assert_never, cast
 
 from psycopg import Connection
+from psycopg.rows import scalar_row
 
 from domain.event import DomainEvent, Recorded
 from domain.round import RoundOpened
@@ -130,6 +132,30 @@ _TABLES = """
       FROM projection.tables
      ORDER BY opened_position
 """
+_NEXT_TABLES = """
+    SELECT table_id, currency, rules_version, variant, decks, shoe_id, rounds, opened_at
+      FROM projection.tables
+     WHERE opened_position > %(after)s
+       AND (%(ids)s::text[] IS NULL OR table_id = ANY (%(ids)s))
+     ORDER BY opened_position
+     LIMIT %(limit)s
+"""
+_OPENED_POSITION = "SELECT opened_position FROM projection.tables WHERE table_id = %s"
+
+
+def next_tables(
+    connection: Connection[Any], *, after: int = 0, limit: int, ids: Sequence[str] | None = None
+) -> list[TableLine]:
+    """The first tables that were opened after a position, at most `limit`, the oldest first."""
+    wanted = {"after": after, "limit": limit, "ids": ids}
+    with reading(connection, TableLine) as cursor:
+        return cursor.execute(_NEXT_TABLES, wanted, prepare=False).fetchall()
+
+
+def opened_position(connection: Connection[Any], table_id: str) -> int | None:
+    """The position at which a table was opened; None where it is not known."""
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        return cursor.execute(_OPENED_POSITION, [table_id]).fetchone()
 
 
 def tables(connection: Connection[Any]) -> list[TableLine]:

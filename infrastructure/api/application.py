@@ -1,7 +1,7 @@
 """The application that `punto serve` runs: the routes of the API, and the pages beside them."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, FastAPI, Request
@@ -11,25 +11,41 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from domain.errors import Refused
+from infrastructure.api.asking import asking_router
+from infrastructure.api.doors import LOOPBACK_NAMES, Doors
+from infrastructure.api.feed import feed_router
+from infrastructure.api.lines import lines_router
+from infrastructure.api.live import Live
 from infrastructure.api.problems import Problem, problem_response
+from infrastructure.api.reports import reports_router
 from infrastructure.api.service import Service
+from infrastructure.api.writes import writes_router
 
 log = logging.getLogger("punto.serve")
 
 
-def make_application(service: Service, *, routers: Sequence[APIRouter] = ()) -> FastAPI:
+def make_application(
+    service: Service,
+    *,
+    routers: Sequence[APIRouter] = (),
+    hosts: Collection[str] = LOOPBACK_NAMES,
+) -> FastAPI:
     """The application over one opened ledger, which it starts and stops; `routers` are mounted.
 
-    A route finds the ledger in `request.app.state.service`, and who calls by
-    the dependency `who_is_calling`.
+    A route finds the ledger in `request.app.state.service`, the log as it grows
+    in `request.app.state.live`, and who calls by the dependency `who_is_calling`.
+    It answers under the names `hosts` alone.
     """
+    live = Live(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(service.start)
+        await live.start()
         try:
             yield
         finally:
+            await live.stop()
             await run_in_threadpool(service.stop)
 
     application = FastAPI(
@@ -41,7 +57,10 @@ def make_application(service: Service, *, routers: Sequence[APIRouter] = ()) -> 
         redoc_url=None,
     )
     application.state.service = service
-    for router in routers:
+    application.state.live = live
+    application.add_middleware(Doors, hosts=hosts)
+    of_api = (writes_router(), lines_router(), asking_router(), reports_router(), feed_router())
+    for router in (*of_api, *routers):
         application.include_router(router)
     _tell_problems(application)
     return application

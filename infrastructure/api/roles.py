@@ -71,16 +71,17 @@ QUESTIONS = frozenset(
 _OF_REPORTING = frozenset({"events", "journal", "commission", "reconciliation", "days", "status"})
 
 RIGHTS: dict[Role, frozenset[str]] = {
-    Role.TABLE: _OF_A_TABLE | {"tables", "shoes", "rounds", "events"},
-    Role.CAGE: _OF_THE_CAGE | {"accounts"},
-    Role.SUPERVISOR: _OF_A_SUPERVISOR | QUESTIONS,
+    Role.TABLE: _OF_A_TABLE | {"commands", "tables", "shoes", "rounds", "events"},
+    Role.CAGE: _OF_THE_CAGE | {"commands", "accounts"},
+    Role.SUPERVISOR: _OF_A_SUPERVISOR | {"commands"} | QUESTIONS,
     Role.AUDITOR: QUESTIONS,
     Role.PLAYER: frozenset({"accounts", "events"}),
     Role.REPORTING: _OF_REPORTING,
-    Role.OPERATOR: frozenset(COMMANDS) | QUESTIONS,
+    Role.OPERATOR: frozenset(COMMANDS) | {"commands"} | QUESTIONS,
 }
 """The commands that a role may give and the questions that it may ask.
 
+`commands` is the right to give them by the line, each of which takes its own right.
 A table's key does so for its tables alone, a player's for its account alone.
 """
 

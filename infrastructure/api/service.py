@@ -70,7 +70,7 @@ class Service:
             with self._pool.connection() as connection:
                 yield connection
         except AWAY as error:
-            log.warning("the store is away: %s", _first_line(error))
+            log.warning("the store is away: %s", first_line(error))
             raise Problem("store_unavailable", "the store is away, try again") from None
 
     @contextmanager
@@ -115,7 +115,7 @@ class Follower:
             try:
                 self._follow()
             except (*AWAY, psycopg.Error, PersistenceError, ProjectionError) as error:
-                log.warning("the read models stand still: %s", _first_line(error))
+                log.warning("the read models stand still: %s", first_line(error))
                 self._is_stopping.wait(1.0)
 
     def _follow(self) -> None:
@@ -130,5 +130,6 @@ class Follower:
                     return
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What went wrong, in a line for the log."""
     return (str(error).splitlines() or [type(error).__name__])[0]

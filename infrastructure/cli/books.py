@@ -7,7 +7,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-import orjson
+import msgspec
 import typer
 
 from domain.books import IN_PLAY, WALLET
@@ -249,7 +249,7 @@ def _as_json(rows: Iterable[Posting]) -> Iterator[str]:
     yield '{"postings":['
     before = ""
     for row in rows:
-        yield before + orjson.dumps(row, option=orjson.OPT_UTC_Z).decode()
+        yield before + msgspec.json.encode(row).decode()
         before = ","
     yield "]}"
 

@@ -23,7 +23,7 @@ from typer.exceptions import TyperException
 
 from domain.errors import Refused
 from infrastructure.audit.reconciliation.statement import StatementRefused
-from infrastructure.cli import asking, books, keeping, reporting, writing
+from infrastructure.cli import asking, books, keeping, reporting, serving, writing
 from infrastructure.cli.ledger import NotFoundError
 from infrastructure.importers.reading import ImportRefused
 from infrastructure.settings import SettingsError
@@ -77,6 +77,7 @@ asking.register(app)
 books.register(app)
 reporting.register(app)
 keeping.register(app)
+serving.register(app)
 
 
 def main() -> None:

@@ -410,22 +410,36 @@ class NotACommand(Refused):
 
 def read_command(line: bytes) -> Command:
     """Reads one command; raises NotACommand, which names the field that is to blame."""
+    return _command(line, read_fields(line))
+
+
+def command_of(fields: dict[str, Any]) -> Command:
+    """The command of fields that were read before; raises NotACommand as well."""
+    return _command(json.dumps(fields).encode(), fields)
+
+
+def read_fields(line: bytes, *, what: str = "line") -> dict[str, Any]:
+    """Reads a JSON object as strictly as a command is read; raises NotACommand."""
     if len(line) > LINE_BYTES_MAX:
-        raise NotACommand(f"the line is longer than {LINE_BYTES_MAX} bytes")
+        raise NotACommand(f"the {what} is longer than {LINE_BYTES_MAX} bytes")
     try:
         given = json.loads(
             line.decode(), object_pairs_hook=_without_doubled_keys, parse_constant=_not_json
         )
     except UnicodeDecodeError:
-        raise NotACommand("the line is not UTF-8") from None
+        raise NotACommand(f"the {what} is not UTF-8") from None
     except RecursionError:
-        raise NotACommand("the line is nested too deeply") from None
+        raise NotACommand(f"the {what} is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise NotACommand(f"the line is not JSON: {error.msg} at {error.colno}") from None
+        raise NotACommand(f"the {what} is not JSON: {error.msg} at {error.colno}") from None
     except ValueError as error:
-        raise NotACommand(f"the line is not a command: {error}") from None
+        raise NotACommand(f"the {what} is not a command: {error}") from None
     if not isinstance(given, dict):
-        raise NotACommand("the line is not a JSON object")
+        raise NotACommand(f"the {what} is not a JSON object")
+    return given
+
+
+def _command(line: bytes, given: dict[str, Any]) -> Command:
     key = given.get("key")
     try:
         return _COMMAND.validate_json(line)

@@ -33,7 +33,7 @@ COMMANDS_ATTEMPTED_MAX = 3
 """So few commands are decided without a lock at first. With more of them it pays to
 send the first on their way while the rest are decided, which a turn does."""
 
-_NOT_REMEMBERED = {"invalid_command", "store_unavailable", "key_reused"}
+_NOT_REMEMBERED = {"invalid_command", "store_unavailable", "key_reused", "not_permitted"}
 _PATIENCE_SECONDS = (0, 0.1, 0, 0.3, 0, 1.0, 0, 2.0, 0, 4.0, 0)
 """How long to wait before each new try: each wait and then, as the connection
 may have been lost meanwhile, a second try at once."""
@@ -55,11 +55,14 @@ class Client:
     """Who gives the commands. Keys are its own, and it is the actor where none is named.
 
     `is_bound_to_clock` is False for imports and simulations, which record other times.
+    `permits` refuses a command that is none of the client's business, by the
+    ledger as it stands when the command is decided.
     """
 
     name: str
     is_bound_to_clock: bool = True
     clock: Callable[[], datetime] = field(default=system_clock)
+    permits: Callable[[Book, Command], None] | None = None
 
 
 class Request:
@@ -194,6 +197,8 @@ def _decide(book: Book, request: Request) -> dict[str, Any]:
     client, command, now = request.client, request.command, request.now
     if command.at is not None and client.is_bound_to_clock:
         check_clock(command.at, now=now)
+    if client.permits is not None:
+        client.permits(book, command)
     at = command.at or now
     handler = HANDLERS[type(command)]
     while True:

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -124,6 +125,21 @@ def upgrade_database(settings: Settings, *, progress: Progress | None = None) ->
     try:
         with _connect(_complete(url)) as connection:
             return upgrade(connection)
+    except psycopg.Error as error:
+        raise StoreUnavailable(_interrupted(error)) from None
+    finally:
+        if server is not None:
+            server.stop()
+
+
+@contextmanager
+def administering(settings: Settings) -> Iterator[psycopg.Connection]:
+    """A connection as the role that logs in, which may set up what the ledger's own may not."""
+    server, url = _locate(settings, None)
+    try:
+        with _connect(_complete(url)) as connection:
+            _check_schema(connection, mask(url), setup=True)
+            yield connection
     except psycopg.Error as error:
         raise StoreUnavailable(_interrupted(error)) from None
     finally:

@@ -1,0 +1,167 @@
+"""What a request must be before anybody looks at it: meant for us, not too large, and JSON.
+
+A web page of another site can make a browser on this machine send requests to
+loopback. It cannot choose the Host, hide its Origin, or send JSON unasked.
+"""
+
+import asyncio
+import ipaddress
+from collections.abc import Collection, MutableMapping
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from infrastructure.api.problems import Problem, problem_response
+from infrastructure.commands.contract import LINE_BYTES_MAX
+
+HEADER_BYTES_MAX = 32 * 1024
+HEADER_SECONDS_MAX = 30.0
+BODY_BYTES_MAX = LINE_BYTES_MAX
+SEND_SECONDS_MAX = 60.0
+"""For so long a reader may take nothing before its connection is closed."""
+
+COMMANDS_PATH = "/v1/commands"
+_JSON = frozenset({"application/json"})
+_LINES = frozenset({"application/x-ndjson", "application/jsonl"})
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Doors:
+    """Lets requests in; `hosts` are the names under which the service is reached."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        send = _closely(_patiently(send), is_of_api=_is_of_api(scope))
+        problem = self._fault(scope)
+        if problem is not None:
+            await problem_response(problem)(scope, receive, send)
+            return
+        if scope["path"] != COMMANDS_PATH:
+            receive = _bounded(receive)
+        try:
+            await self._app(scope, receive, send)
+        except TimeoutError:
+            # The reader takes nothing any more. The server closes what is left unfinished.
+            return
+
+    def _fault(self, scope: Scope) -> Problem | None:
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or _without_port(hosts[0]) not in self._hosts:
+            return Problem("host_not_allowed", "this service is not reached under that name")
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() != f"{scope['scheme']}://{hosts[0].lower()}":
+            return Problem("origin_not_allowed", "a page of another site asks, which is refused")
+        if scope["method"] in _SAFE or not _is_of_api(scope):
+            return None
+        wanted = _LINES if scope["path"] == COMMANDS_PATH else _JSON
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type not in wanted:
+            name = max(wanted)
+            return Problem("unsupported_media_type", f"the content type must be {name}")
+        length = headers.get("content-length", "0")
+        if scope["path"] != COMMANDS_PATH and length.isdigit() and int(length) > BODY_BYTES_MAX:
+            return _too_large()
+        return None
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """The server's protocol, which by itself takes headers without end and waits for them so."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_headers()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._wait_for_headers()
+
+    def on_headers_complete(self) -> None:
+        self._late.cancel()
+        self._header_bytes: int | None = None
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        if self._header_bytes is not None:
+            self._header_bytes += len(data)
+        super().data_received(data)
+        if self._header_bytes is not None and self._header_bytes > HEADER_BYTES_MAX:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._late.cancel()
+        super().connection_lost(exc)
+
+    def _wait_for_headers(self) -> None:
+        if getattr(self, "_header_bytes", None) is None:
+            self._header_bytes = 0
+            self._late = self.loop.call_later(HEADER_SECONDS_MAX, self.transport.close)
+
+
+def _without_port(host: str) -> str:
+    host = host.lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_of_api(scope: MutableMapping[str, Any]) -> bool:
+    path: str = scope["path"]
+    return path.startswith("/v1/")
+
+
+def _too_large() -> Problem:
+    return Problem("too_large", f"a body has at most {BODY_BYTES_MAX} bytes")
+
+
+def _bounded(receive: Receive) -> Receive:
+    received = 0
+
+    async def bounded() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > BODY_BYTES_MAX:
+            raise _too_large()
+        return message
+
+    return bounded
+
+
+def _patiently(send: Send) -> Send:
+    async def patient(message: Message) -> None:
+        async with asyncio.timeout(SEND_SECONDS_MAX):
+            await send(message)
+
+    return patient
+
+
+def _closely(send: Send, *, is_of_api: bool) -> Send:
+    async def close(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers["X-Content-Type-Options"] = "nosniff"
+            if is_of_api:
+                headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return close

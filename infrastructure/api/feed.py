@@ -1,0 +1,126 @@
+"""The events over HTTP: as a stream that goes on, and by the page."""
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from domain.event import EVENT_TYPES
+from infrastructure.api.asking import (
+    LIST_DEFAULT,
+    POSITION_MAX,
+    After,
+    IdAsked,
+    Limit,
+    answer,
+    service_of,
+)
+from infrastructure.api.callers import Caller, Permission
+from infrastructure.api.live import Live, Places, Wanted, page_of
+from infrastructure.api.problems import Problem
+from infrastructure.store.reader import LogReader
+
+EVENT_STREAM = "text/event-stream"
+SCANNED_MAX = 5_000
+"""A page of the feed looks at so many events at most, whatever its filters leave of them."""
+
+_Events = Annotated[Caller, Depends(Permission("events"))]
+_Types = Annotated[list[str] | None, Query(alias="type", max_length=100)]
+
+
+def feed_router() -> APIRouter:
+    """The routes of the events."""
+    router = APIRouter()
+    for path, endpoint in (("/v1/events", follow_events), ("/v1/feed", list_events)):
+        router.add_api_route(path, endpoint, methods=["GET"], operation_id=endpoint.__name__)
+    return router
+
+
+async def follow_events(
+    request: Request,
+    caller: _Events,
+    table: IdAsked = None,
+    shoe: IdAsked = None,
+    account: IdAsked = None,
+    types: _Types = None,
+    after: Annotated[int | None, Query(ge=0, le=POSITION_MAX)] = None,
+) -> Response:
+    """The events as they are stored, as server-sent events; `id` is the position.
+
+    It goes on after `Last-Event-ID`, else after `after`, else with what comes
+    from now on. `table` takes the events of the table, its shoes, its rounds and
+    their corrections; `account` those of the account.
+    """
+    live: Live = request.app.state.live
+    wanted = _wanted(caller, table, shoe, account, types)
+    stream = await live.follow(_last_event_id(request, after), wanted)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(stream, media_type=EVENT_STREAM, headers=headers)
+
+
+def list_events(
+    request: Request,
+    caller: _Events,
+    table: IdAsked = None,
+    shoe: IdAsked = None,
+    account: IdAsked = None,
+    types: _Types = None,
+    after: After = 0,
+    limit: Limit = LIST_DEFAULT,
+) -> Response:
+    """The same events by the page, oldest first.
+
+    A page may be empty where its filters leave nothing of the many events
+    looked at: `next_after` leads on, and is null at the head.
+    """
+    wanted = _wanted(caller, table, shoe, account, types)
+    found: list[bytes] = []
+    seen = after
+    with service_of(request).reading() as connection:
+        head = LogReader(connection).head()
+        places = Places()
+        while len(found) < limit and seen < head and seen - after < SCANNED_MAX:
+            for said in page_of(connection, places, seen, limit):
+                seen = said.position
+                if wanted.takes(said):
+                    found.append(said.data)
+                if len(found) == limit:
+                    break
+    document = {
+        "events": [msgspec.Raw(data) for data in found],
+        "next_after": seen if seen < head else None,
+        "head": head,
+    }
+    return answer(document)
+
+
+def _wanted(
+    caller: Caller,
+    table: str | None,
+    shoe: str | None,
+    account: str | None,
+    types: list[str] | None,
+) -> Wanted:
+    if table is not None:
+        caller.must_see_table(table)
+    if account is not None:
+        caller.must_see_account(account)
+    for name in types or ():
+        if name not in EVENT_TYPES:
+            raise Problem("invalid_question", "type: there is no such event", field="type")
+    return Wanted(
+        tables=frozenset({table}) if table is not None else caller.tables or None,
+        shoe=shoe,
+        account=account or caller.account_id,
+        types=frozenset(types) if types else None,
+    )
+
+
+def _last_event_id(request: Request, after: int | None) -> int | None:
+    given = request.headers.get("last-event-id")
+    if given is None:
+        return after
+    if not given.isascii() or not given.isdigit() or int(given[:20]) > POSITION_MAX:
+        raise Problem("invalid_question", "Last-Event-ID is a position", field="Last-Event-ID")
+    return int(given)

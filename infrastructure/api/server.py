@@ -1,0 +1,88 @@
+"""Runs the application on a socket until it is told to stop, and stops it in peace."""
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from infrastructure.api.doors import BoundedProtocol
+from infrastructure.api.live import Live
+
+CONNECTIONS_MAX = 2_000
+BACKLOG = 1_024
+STOP_SECONDS_MAX = 30
+
+
+class Server(uvicorn.Server):
+    """Stops on SIGINT and SIGTERM: what is being done is finished, and the streams are told."""
+
+    def __init__(self, application: FastAPI) -> None:
+        config = uvicorn.Config(
+            application,
+            http=BoundedProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=CONNECTIONS_MAX,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=STOP_SECONDS_MAX,
+        )
+        super().__init__(config)
+        self._live: Live = application.state.live
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tells the streams first, whose connections would never end by themselves."""
+        self._live.tell_readers()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As the library's, which would raise the signal again though it was obeyed."""
+        before = {number: signal.signal(number, self._obey) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _obey(self, number: int, frame: FrameType | None) -> None:
+        self.handle_exit(number, frame)
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def bind(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
+    """A socket that listens nowhere yet; a shared one lets other processes have the same port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.bind((host, port))
+    except BaseException:
+        listening.close()
+        raise
+    listening.set_inheritable(False)
+    return listening
+
+
+def serve(application: FastAPI, listening: socket.socket, *, ready: Callable[[], None]) -> None:
+    """Serves until a signal says stop."""
+    server = Server(application)
+
+    original = server.startup
+
+    async def startup(sockets: list[socket.socket] | None = None) -> None:
+        await original(sockets)
+        ready()
+
+    server.startup = startup  # type: ignore[method-assign]
+    server.run(sockets=[listening])
