@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from domain.event import Entry
+from domain.gaming_day import Bounds
 from infrastructure.audit.reconciliation.ledger import ledger_amounts
 from infrastructure.audit.reconciliation.reconciliation import Reconciled, reconcile
 from infrastructure.pages.formats import Formats
@@ -13,7 +14,7 @@ from infrastructure.pages.ledger import EVENTS_JUDGED_AT_ONCE, AskedLedger
 from infrastructure.pages.plots import Bar
 from infrastructure.pages.words import spoken
 from projections import postings
-from projections.day_report import DayReport, Line, day_report
+from projections.day_report import DayReport, Line, day_calendar, day_report
 
 BARS_MAX = 24
 
@@ -31,6 +32,7 @@ class DayView:
     """What the page of a gaming day shows; `reconciled` is None where it was not asked for."""
 
     report: DayReport
+    bounds: Bounds
     before: date
     after: date
     parts: tuple[tuple[str, str, tuple[dict[str, Any], ...]], ...]
@@ -39,12 +41,18 @@ class DayView:
 
 
 def day_view(
-    ledger: AskedLedger, day: date, formats: Formats, *, is_reconciliation_asked: bool = False
+    ledger: AskedLedger,
+    day: date,
+    formats: Formats,
+    *,
+    may_reconcile: bool,
+    is_reconciliation_asked: bool = False,
 ) -> DayView:
     """The report on a gaming day, plotted, and reconciled where that is quick or was asked for."""
     report = day_report(ledger.connection, day)
     until = postings.position(ledger.connection)
-    is_reconciled = is_reconciliation_asked or until <= EVENTS_JUDGED_AT_ONCE
+    is_quick = until <= EVENTS_JUDGED_AT_ONCE
+    is_reconciled = may_reconcile and (is_reconciliation_asked or is_quick)
     parts = (
         ("In all", "", report.totals),
         ("By table", "Table", report.tables),
@@ -54,6 +62,7 @@ def day_view(
     )
     return DayView(
         report=report,
+        bounds=day_calendar(ledger.connection).bounds(day),
         before=day - timedelta(days=1),
         after=day + timedelta(days=1),
         parts=tuple(

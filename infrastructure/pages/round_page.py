@@ -1,6 +1,6 @@
 """The page of a round: replayed card by card, with the money, the corrections and the verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, assert_never, cast
@@ -81,9 +81,14 @@ def round_view(
     formats: Formats,
     *,
     version: int | None = None,
+    may_audit: bool,
     is_audit_asked: bool = False,
 ) -> RoundView:
-    """Replays a round to a version, and judges it where that is quick or was asked for."""
+    """Replays a round to a version, and judges it where that is quick or was asked for.
+
+    Its own record is always judged, the events of accounts, shoe and table beside
+    it for those who may see them.
+    """
     recorded = ledger.reader.stream(f"round:{round_id}")
     events = cast(list[RoundEvent], [each.event for each in recorded])
     whole = replay(events)
@@ -96,7 +101,7 @@ def round_view(
         raise NotThere(f"Round {round_id} has no version {version} in which it was open.")
     head = ledger.reader.head()
     until = recorded[version].position - 1 if version < len(recorded) else head
-    is_judged = is_audit_asked or head <= EVENTS_JUDGED_AT_ONCE
+    is_judged = may_audit and (is_audit_asked or head <= EVENTS_JUDGED_AT_ONCE)
     return RoundView(
         round=shown,
         currency=opened.currency,
@@ -110,12 +115,14 @@ def round_view(
         ),
         recorded_until=until,
         report=_audit(ledger, round_id) if is_judged else None,
-        forbidden=tuple(
-            hand
-            for hand in ("player", "banker")
-            if any(finding["code"] == f"{hand}_third_card_unexpected" for finding in shown["findings"])
-        ),
+        forbidden=_forbidden(shown),
     )
+
+
+def _forbidden(shown: dict[str, Any]) -> tuple[str, ...]:
+    """The hands that hold a third card which the tableau does not allow."""
+    codes = {finding["code"] for finding in shown["findings"]}
+    return tuple(hand for hand in ("player", "banker") if f"{hand}_third_card_unexpected" in codes)
 
 
 def _audit(ledger: AskedLedger, round_id: str) -> Report:
@@ -164,7 +171,9 @@ def told(event: RoundEvent, formats: Formats, currency: str) -> str:
             return f"Round {event.number} of the shoe opened for bets{source}"
         case BetPlaced():
             on = bet_name(event.bet.value)
-            return f"{event.account_id} bets {money(event.stake_minor)} on {on} (bet {event.bet_id})"
+            return (
+                f"{event.account_id} bets {money(event.stake_minor)} on {on} (bet {event.bet_id})"
+            )
         case BetCancelled():
             return f"Bet {event.bet_id} was taken back"
         case BettingClosed():
@@ -184,14 +193,41 @@ def told(event: RoundEvent, formats: Formats, currency: str) -> str:
         case RoundVoided():
             return f"The round is void, every stake goes back: {event.reason}"
         case CorrectionProposed():
-            return f"{event.actor} proposes correction {event.correction_id}: {event.reason}"
+            asked = _asked(event, money)
+            return (
+                f"{event.actor} proposes correction {event.correction_id}, {event.reason}: {asked}"
+            )
         case CorrectionRejected():
             return f"{event.actor} rejects correction {event.correction_id}"
         case RoundCorrected():
-            what = "the round is void" if event.is_void else _outcome(event.outcome.value)
-            return f"{event.actor} approves correction {event.correction_id}: {what}"
+            return f"{event.actor} approves correction {event.correction_id}: {_holds(event)}"
         case _:
             assert_never(event)
+
+
+def _asked(event: CorrectionProposed, money: Callable[[int], str]) -> str:
+    """What a correction wants to hold."""
+    if event.is_void:
+        return "the round is to be void"
+    wanted = []
+    if event.cards is not None:
+        wanted.append(f"the cards {' '.join(map(str, event.cards))}")
+    if event.bets is not None:
+        bets = [
+            f"{bet.bet_id} of {bet.account_id}, {money(bet.stake_minor)} on"
+            f" {bet_name(bet.bet.value)}"
+            for bet in event.bets
+        ]
+        wanted.append(f"the bets {'; '.join(bets)}" if bets else "no bets")
+    return f"{' and '.join(wanted)} are to hold"
+
+
+def _holds(event: RoundCorrected) -> str:
+    """What holds after a correction."""
+    if event.is_void:
+        return "the round is void"
+    player, banker = (" ".join(map(str, cards)) for cards in (event.player, event.banker))
+    return f"Player {player}, Banker {banker}, {_outcome(event.outcome.value)}"
 
 
 def _irregular(said: str, irregular: str | None) -> str:

@@ -27,6 +27,9 @@ from infrastructure.store.reader import LogReader
 from projections.day_report import day_calendar
 
 _STATIC = {"pages.css": "text/css", "pages.js": "text/javascript", "icon.svg": "image/svg+xml"}
+OPEN_TO_ALL = frozenset({"/", "/find", "/pages/{name}", SIGN_IN, "/sign-out"})
+"""The routes that show nothing of the ledger. Every other one takes a right."""
+
 _KINDS = {"round": "rounds", "shoe": "shoes", "account": "accounts", "table": "tables"}
 
 MENU: tuple[tuple[str, str, str], ...] = (
@@ -56,7 +59,7 @@ def pages_router(*, read_feeds: ReadFeeds = no_feeds) -> APIRouter:
     router.get("/shoes/{shoe_id}")(_shoe)
     router.get("/accounts")(_accounts)
     router.get("/accounts/{account_id}")(_account)
-    router.get("/days")(_today)
+    router.get("/days", dependencies=[may("days")])(_today)
     router.get("/days/{day}")(_day)
 
     @router.get("/ledger")
@@ -89,9 +92,7 @@ def _find(kind: str = "", id: str = "") -> Response:  # noqa: A002 - the name of
     return RedirectResponse(f"/{_KINDS[kind]}/{asked_id(id.strip())}")
 
 
-def _tables(
-    request: Request, caller: Annotated[Caller, may("tables")], part: str = ""
-) -> Response:
+def _tables(request: Request, caller: Annotated[Caller, may("tables")], part: str = "") -> Response:
     with _asked(request) as ledger:
         view = tables_view(ledger, sees=caller.sees_table)
     template = "tables_live.html" if part else "tables.html"
@@ -128,7 +129,8 @@ def _round(
             asked_id(round_id),
             formats,
             version=asked_whole(version, "Version"),
-            is_audit_asked=bool(audit) and caller.may("audit"),
+            may_audit=caller.may("audit"),
+            is_audit_asked=bool(audit),
         )
     caller.must_see_table(view.round["table_id"])
     link = f"{request.base_url}rounds/{round_id}?version={view.version}"
@@ -173,7 +175,7 @@ def _account(
     return _page(request, caller, "account.html", "/accounts", view=view, asked=asked)
 
 
-def _today(request: Request, caller: Annotated[Caller, may("days")], day: str = "") -> Response:
+def _today(request: Request, day: str = "") -> Response:
     if day:
         return RedirectResponse(f"/days/{asked_day(day)}")
     with _asked(request) as ledger:
@@ -189,7 +191,8 @@ def _day(
             ledger,
             asked_day(day),
             _formats(request),
-            is_reconciliation_asked=bool(reconcile) and caller.may("reconciliation"),
+            may_reconcile=caller.may("reconciliation"),
+            is_reconciliation_asked=bool(reconcile),
         )
     return _page(request, caller, "day.html", "/days", view=view)
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
+from domain.roads import Result
 from domain.round import Round
-from domain.shoe import CARDS_BEHIND_CUT_CARD
+from domain.shoe import CARDS_BEHIND_CUT_CARD, Shoe, ShoeEvent
 from infrastructure.pages.ledger import AskedLedger
 from infrastructure.pages.shoe_page import results_of
 from projections import runner
@@ -31,10 +32,10 @@ class TableView:
     """A table as it stands: its shoe, and the round that is on it or was the last."""
 
     table: TableLine
-    shoe: ShoeLine | None
+    shoe: Shoe | None
     round: RoundLine | None
     stakes: tuple[Stakes, ...]
-    results: tuple[Any, ...]
+    results: tuple[Result, ...]
 
     @property
     def cards_out(self) -> int:
@@ -44,7 +45,7 @@ class TableView:
         on_table = 0
         if self.round is not None and self.round.state not in ("settled", "void"):
             on_table = len(self.round.player_cards) + len(self.round.banker_cards)
-        return self.shoe.cards_burned + self.shoe.cards_drawn + on_table
+        return len(self.shoe.burned) + len(self.shoe.drawn) + on_table
 
     @property
     def cards_to_cut_card(self) -> int:
@@ -82,8 +83,9 @@ def _table(ledger: AskedLedger, table: TableLine) -> TableView:
     shoe = None
     played: Sequence[RoundLine] = ()
     if table.shoe_id is not None:
-        lines = shoes(ledger.connection, table=table.table_id)
-        shoe = next((line for line in lines if line.shoe_id == table.shoe_id), None)
+        shoe = Shoe(f"shoe:{table.shoe_id}")
+        for each in ledger.reader.stream(shoe.id):
+            shoe = shoe.apply(cast(ShoeEvent, each.event))
         played = rounds(ledger.connection, shoe=table.shoe_id)
     newest = played[-1] if played else None
     return TableView(

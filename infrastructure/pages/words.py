@@ -1,7 +1,6 @@
 """What the pages call things that have a name in lower case and underscores in the ledger."""
 
 _BETS = {
-    "tie": "the tie",
     "dragon7": "Dragon 7",
     "panda8": "Panda 8",
     "lucky6": "Lucky 6",

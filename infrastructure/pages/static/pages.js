@@ -15,6 +15,9 @@
 
   if (!live() || !window.EventSource) return;
 
+  // The newest stands at the right end of a road.
+  for (const road of live().querySelectorAll(".scroll")) road.scrollLeft = road.scrollWidth;
+
   const number = new Intl.NumberFormat(navigator.languages);
   let seen = Number(live().dataset.position);
   let isBusy = false;
@@ -26,19 +29,23 @@
       .filter((text) => !before.has(text) && !text.endsWith("betting"));
   };
 
+  // A road that showed its end shows it again when it has grown.
+  const whereScrolled = (each) =>
+    each.scrollLeft + each.clientWidth >= each.scrollWidth - 5 ? each.scrollWidth + 1000 : each.scrollLeft;
+
   // Changes only what is different, so that the focus and a scrolled road stay where they are.
   const exchange = (fresh) => {
     const texts = announce(fresh);
     const parts = new Map([...live().querySelectorAll("[data-part]")].map((each) => [each.dataset.part, each]));
     for (const part of fresh.querySelectorAll("[data-part]")) {
       const old = parts.get(part.dataset.part);
-      const scrolled = [...(old ? old.querySelectorAll(".scroll") : [])].map((each) => each.scrollLeft);
+      const scrolled = [...(old ? old.querySelectorAll(".scroll") : [])].map(whereScrolled);
       if (!old) {
         live().append(part);
       } else if (old.outerHTML !== part.outerHTML) {
         const href = old.contains(document.activeElement) && document.activeElement.getAttribute("href");
         old.replaceWith(part);
-        part.querySelectorAll(".scroll").forEach((each, place) => { each.scrollLeft = scrolled[place]; });
+        part.querySelectorAll(".scroll").forEach((each, place) => { each.scrollLeft = scrolled[place] ?? 0; });
         if (href) [...part.querySelectorAll("a")].find((a) => a.getAttribute("href") === href)?.focus();
       }
     }
@@ -52,6 +59,7 @@
     try {
       while (Number(live().dataset.position) < seen) {
         const wanted = seen;
+        const asked = performance.now();
         const answer = await fetch(`${location.pathname}?part=1`, { credentials: "same-origin" });
         if (!answer.ok) throw new Error(answer.statusText);
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -59,8 +67,9 @@
         if (!fresh) throw new Error("no tables in the answer");
         exchange(document.adoptNode(fresh));
         state.textContent = `Live, at position ${number.format(Number(live().dataset.position))}.`;
-        // The read models may be a moment behind; and not every event is worth a page of its own.
-        const pause = Number(live().dataset.position) < wanted ? 250 : 60;
+        // The read models may be a moment behind; and a page that takes long is asked for less often.
+        const isBehind = Number(live().dataset.position) < wanted;
+        const pause = Math.max(isBehind ? 250 : 60, 2 * (performance.now() - asked));
         await new Promise((done) => { setTimeout(done, pause); });
       }
     } catch {
@@ -78,6 +87,9 @@
   };
   for (const topic of ["message", ...live().dataset.topics.split(" ")]) events.addEventListener(topic, take);
   events.addEventListener("open", () => { state.textContent = "Live."; });
-  events.addEventListener("error", () => { state.textContent = "Not live: trying to connect again."; });
+  events.addEventListener("error", () => {
+    const isOver = events.readyState === EventSource.CLOSED;
+    state.textContent = isOver ? "Not live." : "Not live: trying to connect again.";
+  });
   window.addEventListener("pagehide", () => events.close());
 })();
