@@ -55,6 +55,7 @@ def make_application(
         openapi_url="/v1/openapi.json",
         docs_url=None,  # they load their scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
     )
     application.state.service = service
     application.state.live = live
@@ -89,7 +90,9 @@ def _tell_problems(application: FastAPI) -> None:
         code = {404: "not_found", 405: "method_not_allowed"}.get(
             error.status_code, "invalid_question"
         )
-        return problem_response(Problem(code, str(error.detail)))
+        response = problem_response(Problem(code, str(error.detail)))
+        response.headers.update(error.headers or {})
+        return response
 
     @application.exception_handler(Exception)
     async def bug(_: Request, error: Exception) -> Response:

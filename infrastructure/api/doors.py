@@ -1,7 +1,8 @@
-"""What a request must be before anybody looks at it: meant for us, not too large, and JSON.
+"""What a request must be before anybody looks at it: meant for us, and not too large.
 
 A web page of another site can make a browser on this machine send requests to
-loopback. It cannot choose the Host, hide its Origin, or send JSON unasked.
+loopback. It cannot choose the Host, hide its Origin, or send JSON unasked,
+which `must_be` sees to where there is something to be written.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from collections.abc import Collection, MutableMapping
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -23,9 +25,6 @@ SEND_SECONDS_MAX = 60.0
 """For so long a reader may take nothing before its connection is closed."""
 
 COMMANDS_PATH = "/v1/commands"
-_JSON = frozenset({"application/json"})
-_LINES = frozenset({"application/x-ndjson", "application/jsonl"})
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -71,13 +70,6 @@ class Doors:
         origin = headers.get("origin")
         if origin is not None and origin.lower() != f"{scope['scheme']}://{hosts[0].lower()}":
             return Problem("origin_not_allowed", "a page of another site asks, which is refused")
-        if scope["method"] in _SAFE or not _is_of_api(scope):
-            return None
-        wanted = _LINES if scope["path"] == COMMANDS_PATH else _JSON
-        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_type not in wanted:
-            name = max(wanted)
-            return Problem("unsupported_media_type", f"the content type must be {name}")
         length = headers.get("content-length", "0")
         if scope["path"] != COMMANDS_PATH and length.isdigit() and int(length) > BODY_BYTES_MAX:
             return _too_large()
@@ -115,6 +107,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if getattr(self, "_header_bytes", None) is None:
             self._header_bytes = 0
             self._late = self.loop.call_later(HEADER_SECONDS_MAX, self.transport.close)
+
+
+def must_be(request: Request, *media_types: str) -> None:
+    """Refuses a body of another content type."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in media_types:
+        raise Problem("unsupported_media_type", f"the content type must be {media_types[0]}")
 
 
 def _without_port(host: str) -> str:

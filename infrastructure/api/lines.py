@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from domain.errors import Refused
 from infrastructure.api.callers import Caller, Permission
-from infrastructure.api.doors import COMMANDS_PATH
+from infrastructure.api.doors import COMMANDS_PATH, must_be
 from infrastructure.api.service import Service
 from infrastructure.api.writes import client_of, command_for
 from infrastructure.commands.answers import Answer
@@ -20,7 +20,7 @@ from infrastructure.commands.contract import LINE_BYTES_MAX, Command, read_field
 from infrastructure.commands.execution import error_of
 from infrastructure.commands.group_commit import COMMANDS_A_COMMIT_MAX
 
-MEDIA_TYPE = "application/x-ndjson"
+MEDIA_TYPES = ("application/x-ndjson", "application/jsonl")
 TAKEN_TOGETHER_MAX = COMMANDS_A_COMMIT_MAX // 2
 """So many lines of one request share a commit, which leaves room for those of others."""
 
@@ -43,7 +43,8 @@ async def give_commands(
     what is sent. Where the store is away the answers end; the same lines
     again go on.
     """
-    return _Streamed(_answers(request, caller), media_type=MEDIA_TYPE)
+    must_be(request, *MEDIA_TYPES)
+    return _Streamed(_answers(request, caller), media_type=MEDIA_TYPES[0])
 
 
 class _Streamed(StreamingResponse):

@@ -2,9 +2,9 @@
 
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
@@ -15,12 +15,16 @@ from infrastructure.api.live import Live
 CONNECTIONS_MAX = 2_000
 BACKLOG = 1_024
 STOP_SECONDS_MAX = 30
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Server(uvicorn.Server):
-    """Stops on SIGINT and SIGTERM: what is being done is finished, and the streams are told."""
+    """Stops on SIGINT and SIGTERM: what is being done is finished, and the streams are told.
 
-    def __init__(self, application: FastAPI) -> None:
+    `ready` is called once requests are answered.
+    """
+
+    def __init__(self, application: FastAPI, *, ready: Callable[[], None]) -> None:
         config = uvicorn.Config(
             application,
             http=BoundedProtocol,
@@ -35,6 +39,12 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self._live: Live = application.state.live
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts to listen."""
+        await super().startup(sockets)
+        self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Tells the streams first, whose connections would never end by themselves."""
@@ -44,22 +54,19 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """As the library's, which would raise the signal again though it was obeyed."""
-        before = {number: signal.signal(number, self._obey) for number in _SIGNALS}
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _obey(self, number: int, frame: FrameType | None) -> None:
-        self.handle_exit(number, frame)
-
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
 
 def bind(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
-    """A socket that listens nowhere yet; a shared one lets other processes have the same port."""
+    """A socket at an address; a shared one lets other processes have the same port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -70,19 +77,4 @@ def bind(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
     except BaseException:
         listening.close()
         raise
-    listening.set_inheritable(False)
     return listening
-
-
-def serve(application: FastAPI, listening: socket.socket, *, ready: Callable[[], None]) -> None:
-    """Serves until a signal says stop."""
-    server = Server(application)
-
-    original = server.startup
-
-    async def startup(sockets: list[socket.socket] | None = None) -> None:
-        await original(sockets)
-        ready()
-
-    server.startup = startup  # type: ignore[method-assign]
-    server.run(sockets=[listening])

@@ -29,6 +29,8 @@ CATCH_UP_SECONDS_MAX = 2.0
 POLL_SECONDS = 0.5
 AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, StoreError)
 """What it looks like when the store is away."""
+_BEING_BUILT = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
+"""What it looks like where a read model is of an older version and is still rebuilt."""
 
 log = logging.getLogger("punto.serve")
 
@@ -55,6 +57,8 @@ class Service:
 
     def start(self) -> None:
         """Opens the connections, and follows the log from now on."""
+        with self.database.connect() as connection:
+            runner.ensure(connection)
         self._pool.open()
         self.follower.start()
 
@@ -69,7 +73,7 @@ class Service:
         try:
             with self._pool.connection() as connection:
                 yield connection
-        except AWAY as error:
+        except (*AWAY, *_BEING_BUILT) as error:
             log.warning("the store is away: %s", first_line(error))
             raise Problem("store_unavailable", "the store is away, try again") from None
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from domain.errors import Refused
 from infrastructure.api.callers import Caller, Permission
+from infrastructure.api.doors import must_be
 from infrastructure.api.problems import STATUS, Problem
 from infrastructure.api.roles import Role, name_of
 from infrastructure.api.service import Service
@@ -152,6 +153,7 @@ def _endpoint(write: Write, limiter: _Limiter) -> Callable[..., Any]:
     async def give(
         request: Request, caller: Annotated[Caller, Depends(Permission(write.command))]
     ) -> Response:
+        must_be(request, "application/json")
         key = _idempotency_key(request)
         fields = read_fields(await request.body() or b"{}", what="body")
         for name in ("command", "key", *write.in_path):

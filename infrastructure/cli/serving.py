@@ -4,6 +4,7 @@ import logging
 import re
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -55,8 +56,7 @@ def serve(
     try:
         from infrastructure.api.application import make_application
         from infrastructure.api.doors import LOOPBACK_NAMES, is_loopback
-        from infrastructure.api.server import bind
-        from infrastructure.api.server import serve as serve_on
+        from infrastructure.api.server import Server, bind
         from infrastructure.api.service import Service
         from infrastructure.pages.router import pages_router
     except ModuleNotFoundError:
@@ -80,11 +80,8 @@ def serve(
             with casino_on(ledger_database) as casino:
                 service = Service(ledger_database, casino, is_open_without_keys=is_local)
                 application = make_application(service, routers=[pages_router()], hosts=hosts)
-                serve_on(
-                    application,
-                    listening,
-                    ready=lambda: _say_where(f"http://{shown}:{bound_port}", has_keys=has_keys),
-                )
+                ready = partial(_say_where, f"http://{shown}:{bound_port}", has_keys=has_keys)
+                Server(application, ready=ready).run(sockets=[listening])
 
 
 def _say_where(address: str, *, has_keys: bool) -> None:

@@ -1,20 +1,20 @@
 """The pages over a real ledger: a simulated shoe, and a table with a round of every kind."""
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import psycopg
 import pytest
-import uvicorn
 
 from infrastructure.api.application import make_application
+from infrastructure.api.server import Server, bind
 from infrastructure.api.service import Service
-from infrastructure.casino import Casino
+from infrastructure.cli.ledger import casino_on
 from infrastructure.commands.contract import read_command
 from infrastructure.commands.execution import Client, execute
 from infrastructure.pages.router import pages_router
@@ -86,53 +86,46 @@ def ledger_to_look_at(server: EmbeddedServer) -> Iterator[Database]:
 
 
 def play(database: Database) -> None:
-    casino = Casino(
-        {
-            "PERSISTENCE_MODULE": "infrastructure.store.factory",
-            "PUNTO_CONNINFO": database.conninfo,
-        }
-    )
-    try:
+    """A simulated shoe, and the evening at T1."""
+    commands = [
+        read_command(
+            json.dumps({"key": str(number), "at": AT, "actor": "dealer-1", **command}).encode()
+        )
+        for number, command in enumerate(evening())
+    ]
+    with casino_on(database) as casino:
         simulate(casino, tables=1, shoes=1, seats=2, seed=7, batch=80)
-        commands = [
-            read_command(
-                json.dumps({"key": str(number), "at": AT, "actor": "dealer-1", **command}).encode()
-            )
-            for number, command in enumerate(evening())
-        ]
         answers = execute(casino, commands, client=Client("test", is_bound_to_clock=False))
-        assert all(answer["ok"] for answer in answers), answers
-    finally:
-        casino.close()
+    assert all(answer["ok"] for answer in answers), answers
+
+
+@contextmanager
+def serving_pages(database: Database) -> Iterator[str]:
+    """The service with its pages on loopback, as browsers reach it; gives its address."""
+    is_ready = threading.Event()
+    with bind("127.0.0.1", 0) as listening, casino_on(database) as casino:
+        application = make_application(Service(database, casino), routers=[pages_router()])
+        server = Server(application, ready=is_ready.set)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        assert is_ready.wait(30)
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 @pytest.fixture(scope="session")
-def service(ledger_to_look_at: Database) -> Iterator[Service]:
-    casino = Casino(
-        {
-            "PERSISTENCE_MODULE": "infrastructure.store.factory",
-            "PUNTO_CONNINFO": ledger_to_look_at.conninfo,
-        }
-    )
-    yield Service(ledger_to_look_at, casino)
-    casino.close()
-
-
-@pytest.fixture(scope="session")
-def address(service: Service) -> Iterator[str]:
-    """The service on loopback, as browsers reach it."""
-    application = make_application(service, routers=[pages_router()])
-    server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="warning"))
-    listener = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    yield "http://{}:{}".format(*listener.getsockname())
-    server.should_exit = True
-    thread.join()
+def address(ledger_to_look_at: Database) -> Iterator[str]:
+    with serving_pages(ledger_to_look_at) as address:
+        yield address
 
 
 @pytest.fixture
 def browser(address: str) -> Iterator[httpx.Client]:
     """Somebody who looks at the pages, where no keys are kept."""
-    with httpx.Client(base_url=address, headers={"Accept-Language": "en-GB"}) as client:
+    headers = {"Accept-Language": "en-GB"}
+    with httpx.Client(base_url=address, headers=headers, timeout=30, trust_env=False) as client:
         yield client
