@@ -2,8 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -71,18 +71,29 @@ def evening() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def ledger_to_look_at(server: EmbeddedServer) -> Iterator[Database]:
-    """One ledger for all tests of the pages; none of them writes."""
-    name = f"test_{uuid4().hex}"
-    with psycopg.connect(server.url(), autocommit=True) as superuser:
-        superuser.execute(f"CREATE DATABASE {name}")
-        with psycopg.connect(server.url(database=name), autocommit=True) as connection:
-            upgrade(connection)
-        url = server.url(user=LEDGER_ROLE, database=name)
-        with open_database(Settings.model_validate({"database_url": url})) as database:
+def make_ledger(server: EmbeddedServer) -> Iterator[Callable[[], Database]]:
+    """Makes ledgers that several tests look at and none of them writes to."""
+    with psycopg.connect(server.url(), autocommit=True) as superuser, ExitStack() as opened:
+
+        def make() -> Database:
+            name = f"test_{uuid4().hex}"
+            superuser.execute(f"CREATE DATABASE {name}")
+            opened.callback(superuser.execute, f"DROP DATABASE {name} WITH (FORCE)")
+            with psycopg.connect(server.url(database=name), autocommit=True) as connection:
+                upgrade(connection)
+            url = server.url(user=LEDGER_ROLE, database=name)
+            settings = Settings.model_validate({"database_url": url})
+            database = opened.enter_context(open_database(settings))
             play(database)
-            yield database
-        superuser.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            return database
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def ledger_to_look_at(make_ledger: Callable[[], Database]) -> Database:
+    """The ledger of most of the tests here."""
+    return make_ledger()
 
 
 def play(database: Database) -> None:

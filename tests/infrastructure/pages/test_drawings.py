@@ -126,7 +126,7 @@ def test_no_bar_leaves_its_plot(bars):
     for each in parsed(drawing).iter():
         if each.tag.endswith("rect"):
             left, width = float(each.get("x")), float(each.get("width"))
-            assert LABELS - 0.11 <= left
+            assert left >= LABELS - 0.11
             assert width >= 0
             assert left + width <= WIDTH - VALUES + 0.21
 

@@ -11,7 +11,7 @@ LEAST_OF_SHAPES = 3.0
 
 _COLOUR = re.compile(r"--([a-z-]+): (#[0-9a-f]{3}(?:[0-9a-f]{3})?);")
 _LIGHT, _DARK, _PRINT = (
-    dict(_COLOUR.findall(root)) for root in re.findall(r":root {(.*?)}", SHEET, re.S)
+    dict(_COLOUR.findall(root)) for root in re.findall(r":root {(.*?)}", SHEET, re.DOTALL)
 )
 SCHEMES = {"light": _LIGHT, "dark": {**_LIGHT, **_DARK}, "print": {**_LIGHT, **_PRINT}}
 
