@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from domain.errors import Refused
 from infrastructure.api.asking import asking_router
+from infrastructure.api.description import describe
 from infrastructure.api.doors import LOOPBACK_NAMES, Doors
 from infrastructure.api.feed import feed_router
 from infrastructure.api.lines import lines_router
@@ -58,6 +59,7 @@ def make_application(
         redirect_slashes=False,
     )
     application.state.service = service
+    application.openapi = lambda: describe(application)  # type: ignore[method-assign]
     application.state.live = live
     application.add_middleware(Doors, hosts=hosts)
     of_api = (writes_router(), lines_router(), asking_router(), reports_router(), feed_router())

@@ -50,13 +50,17 @@ def test_a_body_that_is_too_large_is_refused_whether_it_says_so_or_not(api):
         assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
+def send_without_end(connection):
+    for _ in range(10_000):
+        connection.sendall(b"a" * 1_000)
+
+
 def test_headers_without_end_close_the_connection(api):
     host, port = api.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         connection.sendall(b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
         with pytest.raises(ConnectionError):
-            for _ in range(10_000):
-                connection.sendall(b"a" * 1_000)
+            send_without_end(connection)
     assert api.get("/v1/tables").status_code == 200
 
 

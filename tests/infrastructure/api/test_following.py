@@ -129,9 +129,11 @@ def test_a_quiet_stream_is_kept_alive_and_tells_its_position(api, monkeypatch):
 
 
 def test_streams_are_told_when_the_service_stops(database):
-    with serving(database) as (url, server):
-        with httpx.stream("GET", f"{url}/v1/events", timeout=30, trust_env=False) as response:
-            lines = response.iter_lines()
-            assert next(lines) == "retry: 1000"
-            server.should_exit = True
-            assert ": the service stops, come again" in list(lines)
+    with (
+        serving(database) as (url, server),
+        httpx.stream("GET", f"{url}/v1/events", timeout=30, trust_env=False) as response,
+    ):
+        lines = response.iter_lines()
+        assert next(lines) == "retry: 1000"
+        server.should_exit = True
+        assert ": the service stops, come again" in list(lines)
