@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -11,11 +12,13 @@ import httpx
 import psycopg
 import pytest
 
+from domain.cards import parse_card
+from domain.tableau import Outcome
 from infrastructure.api.application import make_application
 from infrastructure.api.server import Server, bind
 from infrastructure.api.service import Service
 from infrastructure.cli.ledger import casino_on
-from infrastructure.commands.contract import read_command
+from infrastructure.commands.contract import RecordRound, read_command
 from infrastructure.commands.execution import Client, execute
 from infrastructure.pages.router import pages_router
 from infrastructure.settings import Settings
@@ -68,6 +71,30 @@ def evening() -> Iterator[dict[str, Any]]:
     }
     yield {"command": "close_betting", "round_id": "R4"}
     yield {"command": "deal", "round_id": "R4", "cards": ["9D", "KS", "9H"]}
+    yield {"command": "open_table", "table_id": "elsewhere", "currency": "USD"}
+    yield {
+        "command": "open_shoe",
+        "shoe_id": "E1",
+        "table_id": "elsewhere",
+        "source": "physical",
+    }
+
+
+def recorded_elsewhere() -> RecordRound:
+    """A round of another system, whose Banker drew against a natural."""
+    cards = {"player": ("9?", "0?"), "banker": ("5?", "A?", "3?")}
+    return RecordRound(
+        key="recorded",
+        at=datetime.fromisoformat(AT),
+        round_id="E1.1",
+        shoe_id="E1",
+        number=1,
+        **{hand: tuple(map(parse_card, texts)) for hand, texts in cards.items()},
+        player_total=9,
+        banker_total=9,
+        outcome=Outcome.TIE,
+        recorded_from="a simulator",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -104,6 +131,7 @@ def play(database: Database) -> None:
         )
         for number, command in enumerate(evening())
     ]
+    commands.append(recorded_elsewhere())
     with casino_on(database) as casino:
         simulate(casino, tables=1, shoes=1, seats=2, seed=7, batch=80)
         answers = execute(casino, commands, client=Client("test", is_bound_to_clock=False))

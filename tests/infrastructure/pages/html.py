@@ -133,13 +133,23 @@ def _check_names(page: Element) -> None:
         assert each.get("aria-label") or each.get("aria-labelledby")
     for each in page.all("a", "button"):
         assert each.text or each.get("aria-label"), each.attributes
-    navs = [each.get("aria-label") for each in page.all("nav")]
-    assert len(set(navs)) == len(navs)
+    _check_landmarks(page)
     for each in page.all():
         if each.get("class") == "scroll":
             # What scrolls can be reached and scrolled by the keyboard.
             assert (each.get("tabindex"), each.get("role")) == ("0", "region")
             assert each.get("aria-label")
+
+
+def _check_landmarks(page: Element) -> None:
+    """No two landmarks have one name."""
+    by_id = {each.get("id"): each for each in page.all() if each.get("id")}
+    names = [
+        each.get("aria-label") or by_id[each.get("aria-labelledby")].text
+        for each in page.all()
+        if each.tag in ("nav", "section") or each.get("role") == "region"
+    ]
+    assert len(set(names)) == len(names), names
 
 
 def _check_tables(page: Element) -> None:

@@ -14,6 +14,8 @@ PAGES = (
     "/rounds/R4",
     "/rounds/R1?version=8",
     "/rounds/R2?version=14",
+    "/rounds/E1.1",
+    "/shoes/E1",
     "/shoes/S1",
     "/shoes/sim7-T1-S1",
     "/accounts",
@@ -160,6 +162,20 @@ def test_a_round_shows_the_verdict_of_the_audit(look):
     assert "No finding in the round's own record." in text
     assert "No finding with the accounts, the shoe and the table." in text
     assert "A round is judged when it is finished." in look("/rounds/R4").text
+
+
+def test_a_card_that_the_tableau_forbids_is_marked_and_found(look):
+    page = look("/rounds/E1.1")
+    assert cards_of(page) == [
+        "Nine, suit unknown",
+        "Ten-valued card, suit unknown",
+        "Five, suit unknown",
+        "Ace, suit unknown",
+        "Three, suit unknown, not allowed by the tableau",
+    ]
+    assert "Banker third card unexpected: 3? for the banker hand is forbidden" in page.text
+    assert "the tableau forbids this card and it does not count" in page.text
+    assert "as a simulator recorded it" in page.text
 
 
 def test_a_version_that_was_cited_stays_as_it_was(look):
