@@ -7,9 +7,14 @@ import typer
 
 from infrastructure.cli.main import app
 
+GROUPS = ("db", "key", "reconcile")
 COMMANDS = [
-    *((name,) for name in typer.main.get_command(app).commands if name not in ("db", "reconcile")),
+    *((name,) for name in typer.main.get_command(app).commands if name not in GROUPS),
+    ("db", "grant"),
     ("db", "upgrade"),
+    ("key", "create"),
+    ("key", "list"),
+    ("key", "revoke"),
     ("parked", "retry"),
     ("reconcile", "commission"),
 ]
