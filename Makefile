@@ -16,7 +16,8 @@ check: .venv/ready
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=term
 
-# Writers killed a hundred times, PostgreSQL twenty times, 100,000 events by eight writers.
+# Writers killed a hundred times, PostgreSQL twenty times and away for 20 seconds, its disk full,
+# 100,000 events by eight writers, ten thousand random sequences. An hour or so.
 chaos: .venv/ready
 	PUNTO_CHAOS=20 $(BIN)/pytest tests/chaos -n 2
 

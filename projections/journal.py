@@ -296,22 +296,11 @@ _UNCLOSED = """
      ORDER BY account, currency
 """
 _LAST_POSITION = "SELECT max(position) FROM journal"
-# One text for all rows: a page costs a parameter, and no list of any column is made of it.
-# OFFSET keeps the planner from splitting a row again for each of its cells.
-_INSERT = r"""
-    INSERT INTO journal (
+_COPY = """
+    COPY journal (
         position, line, account, currency, amount_minor, balance_minor, topic, account_id, number,
         round_id, bet_id, table_id, shoe_id, at, day, own_day, holds_from
-    )
-    SELECT cell[1]::bigint, cell[2]::integer, cell[3], cell[4], cell[5]::numeric,
-           cell[6]::numeric, cell[7], cell[8], cell[9]::bigint, cell[10], cell[11], cell[12],
-           cell[13], cell[14]::timestamptz, cell[15]::date, cell[16]::date,
-           cell[17]::timestamptz
-      FROM (
-        SELECT string_to_array(line, E'\t', '') AS cell
-          FROM string_to_table(%(lines)s::text, E'\n') AS line
-        OFFSET 0
-      ) AS row
+    ) FROM STDIN WITH (FORMAT text, NULL '')
 """
 # Of events that were parked, and folded when later ones had been folded already.
 _RUN_BALANCES_ANEW = """
@@ -399,7 +388,8 @@ class _Page:
 
     def _write_postings(self, lines: Sequence[str], accounts: "_Accounts") -> None:
         if lines:
-            self._cursor.execute(_INSERT, {"lines": "\n".join(lines)})
+            with self._cursor.copy(_COPY) as copy:
+                copy.write("\n".join(lines) + "\n")
         if accounts.late:
             self._cursor.execute(_RUN_BALANCES_ANEW, {"accounts": sorted(accounts.late)})
         _upsert(self._cursor, _UPSERT_ACCOUNTS, accounts.changed.values())
@@ -575,7 +565,7 @@ def _common(event: _MoneyEvent, row: RoundRow | None, day: date, own_day: date) 
 @lru_cache(maxsize=65_536)
 def _text(value: str) -> str:
     """A text as a row has it; raises ValueError where it would be another row or cell."""
-    if not value or "\t" in value or "\n" in value:
+    if not value or any(special in value for special in "\t\n\r\\"):
         raise ValueError(f"{value!r} is no id")
     return value
 

@@ -490,7 +490,7 @@ def _rebuild(database: Database, connection: psycopg.Connection[Any]) -> None:
 
 
 def _audit(reader: LogReader) -> None:
-    audit(reader.pages(), reader.naming_round, reader.entries)
+    audit(reader.pages(), reader.naming_rounds, reader.entries)
 
 
 def _copy_finished(connection: psycopg.Connection[Any], tables: Sequence[str]) -> None:

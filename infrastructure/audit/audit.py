@@ -6,17 +6,11 @@ version stays. An event that comes for a round that was dropped makes a record
 without an opening; at the end such rounds are loaded whole and judged again.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, get_args
 
-from domain.account import (
-    AccountClosed,
-    AccountOpened,
-    DueCollected,
-    FundsDeposited,
-    FundsWithdrawn,
-)
+from domain.account import AccountEvent, AccountOpened
 from domain.correction import CorrectionFiled
 from domain.event import DomainEvent, Entry, Recorded, Unreadable
 from domain.round import CorrectionProposed, RoundEvent, RoundOpened
@@ -25,6 +19,7 @@ from domain.shoe import CardsDrawn, DrawCorrected, RoundStarted, ShoeClosed, Sho
 from domain.table import RulesChanged, ShoeRemoved, TableOpened
 from infrastructure.audit.findings import Code, Finding, Report, Tally
 from infrastructure.audit.judgement import judge_round, judge_rules
+from infrastructure.audit.order import Positions, Streams
 from infrastructure.audit.record import (
     RoundRecord,
     StakeMovement,
@@ -39,7 +34,8 @@ from infrastructure.audit.shoes import (
     judge_shoe,
 )
 from infrastructure.audit.stakes import judge_stakes
-from infrastructure.audit.wallets import Wallets
+from infrastructure.audit.wallets import ACCOUNT_EVENTS, Wallets
+from infrastructure.store.session import KeptState
 
 _ROUND_EVENTS = get_args(RoundEvent)
 _MOVEMENTS = get_args(StakeMovement)
@@ -48,10 +44,10 @@ _SHOE_EVENTS = get_args(ShoeEvent)
 EXAMPLES_MAX = 5
 """How many findings of one code a report shows."""
 
-LoadRound = Callable[[str], Sequence[Entry]]
-"""Gives every event of a round's stream and every account event that names it, by position.
+LoadRounds = Callable[[Collection[str]], Iterable[Entry]]
+"""Gives every event of some rounds' streams and every account event that names one of them.
 
-What else it gives is left aside.
+They come by position. What else it gives is left aside.
 """
 
 LoadStream = Callable[[str], Sequence[Entry]]
@@ -90,51 +86,72 @@ class Scope:
 EVERYTHING = Scope()
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a store can say of a whole ledger beforehand.
+
+    `rules` are those of each table by their version, `currencies` those of the
+    accounts' streams, and `kept` the states that the store keeps of accounts.
+    """
+
+    rules: Mapping[str, Mapping[int, Rules]] = field(default_factory=dict)
+    currencies: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, KeptState] = field(default_factory=dict)
+
+
+class ClosedShoe(NamedTuple):
+    """What stays of a shoe that was judged: its version, and when it was opened and closed."""
+
+    version: int
+    opened_position: int
+    closed_position: int
+
+
 class Auditor:
     """Judges a ledger event by event; it never stops at a fault.
 
     Within a scope it may be given all events or only those that matter: the
     positions and the streams of accounts and tables are then not checked.
+    What is `known` need not be learned from the events.
     """
 
     def __init__(
         self,
-        load_round: LoadRound,
+        load_rounds: LoadRounds,
         load_stream: LoadStream,
         *,
         scope: Scope | None = None,
         history_faults: Iterable[str] = (),
         examples_max: int = EXAMPLES_MAX,
+        known: Known | None = None,
     ) -> None:
-        self._load_round = load_round
+        self._load_rounds = load_rounds
         self._load_stream = load_stream
         self._scope = scope or EVERYTHING
         self._is_whole = self._scope.is_everything
         self._tally = Tally(examples_max=examples_max)
         self._tally.add(Finding(Code.HISTORY_UNPROTECTED, fault) for fault in history_faults)
-        self._next_position = 1
+        self._positions = Positions(Tally(examples_max=1) if not self._is_whole else self._tally)
+        self._streams = Streams(self._tally)
+        self._wallets = Wallets(self._tally, kept=known.kept if known else {})
+        self._follow: Callable[[int, AccountEvent], None] = self._wallets.see
         self._rounds: dict[str, RoundRecord] = {}
         self._shoes: dict[str, ShoeRecord] = {}
-        self._closed_shoes: dict[str, int] = {}
+        self._closed_shoes: dict[str, ClosedShoe] = {}
         self._corrected_late: set[str] = set()
-        self._filed: dict[str, str] = {}
-        self._removed_shoes: dict[str, str] = {}
-        self._streams: dict[str, int] = {}
-        self._currencies: dict[str, str] = {}
-        self._wallets = Wallets()
+        self._filed: dict[str, tuple[int, str]] = {}
+        self._removed_shoes: dict[str, tuple[int, str]] = {}
         self._rules: dict[str, dict[int, Rules]] = {}
+        self._currencies: dict[str, str] = {}
+        self._known = known or Known(self._rules, self._currencies)
         self._rounds_judged = 0
         self._judged_in_scope: set[str] = set()
         self._doubtful: set[str] = set()
         self._see: dict[type[DomainEvent], Callable[[int, Any], None]] = {
             **dict.fromkeys(_ROUND_EVENTS, self._see_round),
+            **dict.fromkeys(ACCOUNT_EVENTS, self._see_account),
             **dict.fromkeys(_MOVEMENTS, self._see_movement),
             **dict.fromkeys(_SHOE_EVENTS, self._see_shoe),
-            AccountOpened: self._see_account_opened,
-            FundsDeposited: self._see_funds,
-            FundsWithdrawn: self._see_funds,
-            DueCollected: self._see_funds,
-            AccountClosed: self._see_account_closed,
             CorrectionFiled: self._see_filed,
             TableOpened: self._see_rules,
             RulesChanged: self._see_rules,
@@ -148,51 +165,41 @@ class Auditor:
 
     def see(self, recorded: Recorded) -> None:
         """Takes in the next event of the ledger."""
-        position, event = recorded
-        if position != self._next_position:
-            self._misplaced(position)
-        else:
-            self._next_position = position + 1
-        self._see.get(type(event), self._see_other)(position, event)
+        self.see_all((recorded,))
+
+    def see_all(self, entries: Iterable[Entry]) -> None:
+        """Takes in the next events of the ledger, and those that cannot be decoded."""
+        positions, see, see_other = self._positions, self._see, self._see_other
+        following = positions.next
+        for entry in entries:
+            position = entry[0]
+            if position != following:
+                positions.next = following
+                positions.misplaced(position)
+                following = positions.next - 1
+            following += 1
+            if type(entry) is Recorded:
+                event = entry[1]
+                see.get(type(event), see_other)(position, event)
+            else:
+                assert isinstance(entry, Unreadable)
+                self._see_unreadable(entry)
+        positions.next = following
 
     def unreadable(self, position: int, stream: str, version: int, why: str) -> None:
         """Takes in that the next event of the ledger cannot be decoded."""
-        if position != self._next_position:
-            self._misplaced(position)
-        else:
-            self._next_position = position + 1
-        event = Unreadable(position, stream, version, why)
-        kind, _, name = stream.partition(":")
-        if kind == "round":
-            record = self._rounds.get(name)
-            if record is None and (self._is_whole or self._scope.round == name):
-                record = self._rounds[name] = RoundRecord(name, first_position=position)
-            if record is not None:
-                record.see_unreadable(event)
-            return
-        if kind == "shoe" and name in self._closed_shoes:
-            self._closed_shoes[name] = version
-            detail = describe_unreadable(event)
-            self._tally.add([Finding(Code.STREAM_GAP, detail, shoe_id=name)])
-        elif kind == "shoe" and (self._is_whole or name in (self._scope.shoe, *self._shoes)):
-            self._shoes.setdefault(name, ShoeRecord(name)).see_unreadable(event)
-        elif self._is_whole:
-            self._check_stream(stream, version)
-            self._tally.add([Finding(Code.STREAM_GAP, describe_unreadable(event))])
+        self.see_all((Unreadable(position, stream, version, why),))
 
     def finish(self, *, head: int | None = None) -> Report:
         """Judges what is still open, and again what changed after it was judged.
 
         `head` is the last position by the store's own count, where it is known.
         """
-        if head is not None and self._is_whole and head >= self._next_position:
-            self._missing_positions(self._next_position, head)
-        for shoe_id, table in self._removed_shoes.items():
-            detail = f"shoe {shoe_id}: removed from {table} and never closed"
-            self._tally.add([Finding(Code.SHOE_SEQUENCE_GAP, detail, shoe_id=shoe_id)])
-        for correction_id, round_id in self._filed.items():
-            detail = f"correction {correction_id} was filed for this round and not proposed"
-            self._tally.add([Finding(Code.CORRECTION_MISMATCH, detail, round_id)])
+        if head is not None and self._is_whole and head >= self._positions.next:
+            self._positions.missing(self._positions.next, head)
+        if self._is_whole:
+            self._wallets.finish()
+        self._finish_filed_and_removed()
         recounted = self._recall(self._incomplete_rounds())
         for shoe in self._shoes.values():
             self._judge_shoe(shoe)
@@ -205,7 +212,40 @@ class Auditor:
             self._conclude(doubtful, recounted=self._doubtful)
         return self._tally.report(rounds=self._rounds_judged)
 
+    def _finish_filed_and_removed(self) -> None:
+        for shoe_id, (position, table) in self._removed_shoes.items():
+            shoe = self._shoes.get(shoe_id)
+            if shoe_id not in self._closed_shoes and (shoe is None or shoe.closed is None):
+                detail = f"shoe {shoe_id}: removed from {table} and never closed"
+                finding = Finding(Code.SHOE_SEQUENCE_GAP, detail, shoe_id=shoe_id)
+                self._tally.add([finding], place=position)
+        for correction_id, (position, round_id) in self._filed.items():
+            detail = f"correction {correction_id} was filed for this round and not proposed"
+            finding = Finding(Code.CORRECTION_MISMATCH, detail, round_id)
+            self._tally.add([finding], place=position)
+
     # What each kind of event does.
+
+    def _see_unreadable(self, event: Unreadable) -> None:
+        kind, _, name = event.stream.partition(":")
+        if kind == "round":
+            record = self._rounds.get(name)
+            if record is None and (self._is_whole or self._scope.round == name):
+                record = self._rounds[name] = RoundRecord(name, first_position=event.position)
+            if record is not None:
+                record.see_unreadable(event)
+        elif kind == "shoe" and name in self._closed_shoes:
+            self._closed_shoes[name] = self._closed_shoes[name]._replace(version=event.version)
+            finding = Finding(Code.STREAM_GAP, describe_unreadable(event), shoe_id=name)
+            self._tally.add([finding], place=event.position)
+        elif kind == "shoe" and (self._is_whole or name in (self._scope.shoe, *self._shoes)):
+            self._shoes.setdefault(name, ShoeRecord(name)).see_unreadable(event)
+        elif kind == "account" and self._is_whole:
+            self._wallets.see_unreadable(event)
+        elif self._is_whole and kind not in ("shoe", "account"):
+            self._streams.see(event.position, event.stream, event.version)
+            finding = Finding(Code.STREAM_GAP, describe_unreadable(event))
+            self._tally.add([finding], place=event.position)
 
     def _see_round(self, position: int, event: RoundEvent) -> None:
         round_id = event.originator_id.removeprefix("round:")
@@ -216,16 +256,19 @@ class Auditor:
             record = self._rounds[round_id] = RoundRecord(round_id, first_position=position)
         record.see(position, event)
         if type(event) is RoundOpened:
-            self._claim_shoe(round_id, event.shoe_id)
+            self._claim_shoe(position, round_id, event.shoe_id)
         elif type(event) is CorrectionProposed and self._is_whole:
-            filed_for = self._filed.pop(event.correction_id, None)
-            if filed_for != round_id:
-                self._misfiled(event.correction_id, round_id, filed_for)
+            self._propose(position, event.correction_id, round_id)
+
+    def _see_account(self, position: int, event: AccountEvent) -> None:
+        if type(event) is AccountOpened:
+            self._currencies[event.originator_id] = event.currency
+        if self._is_whole:
+            self._follow(position, event)
 
     def _see_movement(self, position: int, event: StakeMovement) -> None:
         if self._is_whole:
-            self._check_stream(event.originator_id, event.originator_version)
-            self._tally.add(self._wallets.see(event))
+            self._follow(position, event)
         record = self._rounds.get(event.round_id)
         if record is None:
             if not (self._is_whole or self._scope.round == event.round_id):
@@ -236,9 +279,9 @@ class Auditor:
 
     def _see_shoe(self, position: int, event: ShoeEvent) -> None:
         shoe_id = event.originator_id.removeprefix("shoe:")
-        closed_at = self._closed_shoes.get(shoe_id)
-        if closed_at is not None:
-            self._see_late(shoe_id, event, closed_at)
+        closed = self._closed_shoes.get(shoe_id)
+        if closed is not None:
+            self._see_late(position, shoe_id, event, closed)
             return
         shoe = self._shoes.get(shoe_id)
         if shoe is None or not self._is_whole:
@@ -247,108 +290,74 @@ class Auditor:
             shoe = self._shoes.setdefault(shoe_id, shoe or ShoeRecord(shoe_id))
         shoe.see(position, event)
         if type(event) is ShoeClosed:
-            self._check_collected(shoe)
+            if self._is_whole and (marked := shoe.marked):
+                self._check_collected(position, shoe_id, sorted(marked))
             self._close(shoe)
-
-    def _check_collected(self, shoe: ShoeRecord) -> None:
-        """With a shoe, the commission that its rounds marked is collected from each account."""
-        for name in sorted(shoe.marked) if self._is_whole else ():
-            left_minor = self._wallets.uncollected(f"account:{name}")
-            if left_minor:
-                detail = f"account:{name} kept {left_minor} of commission due when the shoe closed"
-                self._tally.add([Finding(Code.ACCOUNT_MISMATCH, detail, shoe_id=shoe.shoe_id)])
-
-    def _see_account_opened(self, position: int, event: AccountOpened) -> None:
-        self._currencies[event.originator_id] = event.currency
-        self._see_other(position, event)
-
-    def _see_account_closed(self, position: int, event: AccountClosed) -> None:
-        self._see_other(position, event)
-        if self._is_whole:
-            self._tally.add(self._wallets.close(event))
 
     def _see_filed(self, position: int, event: CorrectionFiled) -> None:
         self._see_other(position, event)
-        if not self._is_whole:
-            return
-        correction_id = event.originator_id.removeprefix("correction:")
-        if correction_id in self._filed:
-            self._misfiled(correction_id, event.round_id, self._filed[correction_id])
-        self._filed[correction_id] = event.round_id
-
-    def _misfiled(self, correction_id: str, round_id: str, filed_for: str | None) -> None:
-        where = "not filed" if filed_for is None else f"filed for round {filed_for}"
-        detail = f"correction {correction_id} names this round and is {where}"
-        self._tally.add([Finding(Code.CORRECTION_MISMATCH, detail, round_id)])
+        if self._is_whole:
+            self._file(position, event.originator_id.removeprefix("correction:"), event.round_id)
 
     def _see_shoe_removed(self, position: int, event: ShoeRemoved) -> None:
         self._see_other(position, event)
-        shoe = self._shoes.get(event.shoe_id)
-        is_closed = event.shoe_id in self._closed_shoes or (
-            shoe is not None and shoe.closed is not None
-        )
-        if self._is_whole and not is_closed:
-            self._removed_shoes[event.shoe_id] = event.originator_id
+        if self._is_whole and event.shoe_id not in self._closed_shoes:
+            self._removed_shoes[event.shoe_id] = (position, event.originator_id)
 
-    def _see_funds(
-        self, _position: int, event: FundsDeposited | FundsWithdrawn | DueCollected
-    ) -> None:
-        self._see_other(_position, event)
+    def _see_rules(self, position: int, event: TableOpened | RulesChanged) -> None:
+        learn_rules(self._rules, event)
+        self._see_other(position, event)
+
+    def _see_other(self, position: int, event: DomainEvent) -> None:
         if self._is_whole:
-            self._tally.add(self._wallets.see(event))
+            self._streams.see(position, event.originator_id, event.originator_version)
 
-    def _see_rules(self, _position: int, event: TableOpened | RulesChanged) -> None:
-        table_id = event.originator_id.removeprefix("table:")
-        version = 1 if isinstance(event, TableOpened) else event.rules_version
-        self._rules.setdefault(table_id, {})[version] = event.rules
-        self._see_other(_position, event)
-
-    def _see_other(self, _position: int, event: DomainEvent) -> None:
-        if self._is_whole:
-            self._check_stream(event.originator_id, event.originator_version)
-
-    def _see_late(self, shoe_id: str, event: ShoeEvent, closed_at: int) -> None:
+    def _see_late(self, position: int, shoe_id: str, event: ShoeEvent, closed: ClosedShoe) -> None:
         if isinstance(event, DrawCorrected):
             self._corrected_late.add(shoe_id)
         else:
-            self._tally.add([after_closing(event)])
+            self._tally.add([after_closing(event)], place=position)
         version = event.originator_version
-        if version != closed_at + 1:
-            detail = describe_gap(event.originator_id, version, after=closed_at)
-            self._tally.add([Finding(Code.STREAM_GAP, detail, shoe_id=shoe_id)])
-        self._closed_shoes[shoe_id] = version
+        if version != closed.version + 1:
+            detail = describe_gap(event.originator_id, version, after=closed.version)
+            finding = Finding(Code.STREAM_GAP, detail, shoe_id=shoe_id)
+            self._tally.add([finding], place=position)
+        self._closed_shoes[shoe_id] = closed._replace(version=version)
 
-    def _claim_shoe(self, round_id: str, shoe_id: str) -> None:
+    def _claim_shoe(self, position: int, round_id: str, shoe_id: str) -> None:
         if shoe_id in self._closed_shoes:
             detail = f"shoe {shoe_id}, round {round_id}: the round opened after the shoe was closed"
-            self._tally.add([Finding(Code.SHOE_SEQUENCE_GAP, detail, round_id, shoe_id)])
+            finding = Finding(Code.SHOE_SEQUENCE_GAP, detail, round_id, shoe_id)
+            self._tally.add([finding], place=position)
             return
         shoe = self._shoes.get(shoe_id)
         if shoe is None:
             shoe = self._shoes[shoe_id] = ShoeRecord(shoe_id)
         shoe.claimed_by.append(round_id)
 
-    # Positions and versions.
+    def _check_collected(self, position: int, shoe_id: str, names: list[str]) -> None:
+        self._wallets.check_collected(position, shoe_id, names)
 
-    def _check_stream(self, stream: str, version: int) -> None:
-        before = self._streams.get(stream, 0)
-        if version != before + 1:
-            detail = describe_gap(stream, version, after=before)
-            self._tally.add([Finding(Code.STREAM_GAP, detail)])
-        self._streams[stream] = version
+    # Corrections stand in a stream of their own as well.
 
-    def _misplaced(self, position: int) -> None:
-        if position >= self._next_position:
-            if self._is_whole:
-                self._missing_positions(self._next_position, position - 1)
-            self._next_position = position + 1
-        elif self._is_whole:
-            detail = f"position {position} comes again, or late"
-            self._tally.add([Finding(Code.STREAM_GAP, detail)])
+    def _file(self, position: int, correction_id: str, round_id: str) -> None:
+        filed = self._filed.get(correction_id)
+        if filed is not None:
+            self._misfiled(position, correction_id, round_id, filed[1])
+        self._filed[correction_id] = (position, round_id)
 
-    def _missing_positions(self, first: int, last: int) -> None:
-        which = f"position {first} is" if first == last else f"positions {first} to {last} are"
-        self._tally.add([Finding(Code.STREAM_GAP, f"{which} missing")])
+    def _propose(self, position: int, correction_id: str, round_id: str) -> None:
+        _, filed_for = self._filed.pop(correction_id, (0, None))
+        if filed_for != round_id:
+            self._misfiled(position, correction_id, round_id, filed_for)
+
+    def _misfiled(
+        self, position: int, correction_id: str, round_id: str, filed_for: str | None
+    ) -> None:
+        where = "not filed" if filed_for is None else f"filed for round {filed_for}"
+        detail = f"correction {correction_id} names this round and is {where}"
+        finding = Finding(Code.CORRECTION_MISMATCH, detail, round_id)
+        self._tally.add([finding], place=position)
 
     # What lies within the scope.
 
@@ -378,20 +387,22 @@ class Auditor:
 
         Where a round is not there whole, everything waits for the end.
         """
-        self._removed_shoes.pop(shoe.shoe_id, None)
         if any(self._is_incomplete(start.round_id) for start in shoe.started):
             return
         self._judge_shoe(shoe)
         self._conclude(list({start.round_id: None for start in shoe.started}))
         del self._shoes[shoe.shoe_id]
-        self._closed_shoes[shoe.shoe_id] = shoe.version
+        self._closed_shoes[shoe.shoe_id] = ClosedShoe(
+            shoe.version, shoe.opened_position, shoe.closed_position
+        )
 
     def _judge_shoe(self, shoe: ShoeRecord) -> None:
+        place = shoe.opened_position
         if self._scope.round is not None:
-            self._tally.add(judge_places(shoe, self._rounds))
+            self._tally.add(judge_places(shoe, self._rounds), place=place)
             return
-        self._tally.add(judge_shoe(shoe, self._rounds))
-        self._tally.judge_shoe(shoe.shoe_id, judge_cards(shoe, self._rounds))
+        self._tally.add(judge_shoe(shoe, self._rounds), place=place)
+        self._tally.judge_shoe(shoe.shoe_id, judge_cards(shoe, self._rounds), place=place)
 
     def _judge_cards_again(self, shoe_id: str) -> None:
         """Counts the cards of a shoe that was judged before one of its rounds was corrected."""
@@ -401,10 +412,10 @@ class Auditor:
                 shoe.see(entry.position, entry.event)
         rounds: dict[str, RoundRecord] = {}
         for start in shoe.started:
-            record = _load(start.round_id, self._load_stream(f"round:{start.round_id}"))
-            if record is not None:
-                rounds[start.round_id] = record
-        self._tally.judge_shoe(shoe_id, judge_cards(shoe, rounds))
+            stream = self._load_stream(f"round:{start.round_id}")
+            rounds |= _load_all([start.round_id], stream)
+        place = shoe.opened_position
+        self._tally.judge_shoe(shoe_id, judge_cards(shoe, rounds), place=place)
 
     def _conclude(self, round_ids: Iterable[str], *, recounted: Collection[str] = ()) -> None:
         """Judges rounds and drops them; those that were counted before are not counted again."""
@@ -416,10 +427,10 @@ class Auditor:
                 self._rounds_judged += 1
             findings = [
                 *judge_round(record),
-                *judge_rules(record, self._rules),
-                *judge_stakes(record, self._currencies),
+                *judge_rules(record, self._known.rules),
+                *judge_stakes(record, self._known.currencies),
             ]
-            self._tally.judge(round_id, findings)
+            self._tally.judge(round_id, findings, place=record.opened_position)
             if not self._is_whole:
                 self._judged_in_scope.add(round_id)
                 if any(finding.code in _OF_OTHER_STREAMS for finding in findings):
@@ -439,56 +450,69 @@ class Auditor:
             if self._is_incomplete(round_id) or round_id not in started
         )
 
-    def _recall(self, round_ids: Iterable[str]) -> set[str]:
+    def _recall(self, round_ids: Collection[str]) -> set[str]:
         """Loads rounds whole; those of them that were judged and counted before."""
         counted: set[str] = set()
-        for round_id in round_ids:
+        loaded = _load_all(round_ids, self._load_rounds(round_ids)) if round_ids else {}
+        for round_id, record in loaded.items():
             kept = self._rounds.get(round_id)
-            record = _load(round_id, self._load_round(round_id))
-            if record is None:
-                continue
             self._rounds[round_id] = record
             if self._is_whole:
-                was_dropped = kept is None or record.opened_position < kept.first_position
+                was_dropped = self._was_dropped(record, kept)
             else:
                 was_dropped = round_id in self._judged_in_scope
             if was_dropped:
                 counted.add(round_id)
         return counted
 
+    def _was_dropped(self, record: RoundRecord, kept: RoundRecord | None) -> bool:
+        return kept is None or record.opened_position < kept.first_position
 
-def _load(round_id: str, entries: Sequence[Entry]) -> RoundRecord | None:
-    """The record of a round from all its events; None where there are none."""
-    record = RoundRecord(round_id)
-    stream = f"round:{round_id}"
+
+def learn_rules(rules: dict[str, dict[int, Rules]], event: TableOpened | RulesChanged) -> None:
+    """Takes in which rules a table has from now on."""
+    table_id = event.originator_id.removeprefix("table:")
+    version = 1 if isinstance(event, TableOpened) else event.rules_version
+    rules.setdefault(table_id, {})[version] = event.rules
+
+
+def _load_all(round_ids: Collection[str], entries: Iterable[Entry]) -> dict[str, RoundRecord]:
+    """The records of rounds from all their events; those that have none are left out."""
+    records = {round_id: RoundRecord(round_id) for round_id in round_ids}
     for entry in entries:
         if isinstance(entry, Unreadable):
-            if entry.stream == stream:
+            record = records.get(entry.stream.removeprefix("round:"))
+            if record is not None and entry.stream.startswith("round:"):
                 record.see_unreadable(entry)
         elif isinstance(entry.event, _ROUND_EVENTS):
-            if entry.event.originator_id == stream:
+            record = records.get(entry.event.originator_id.removeprefix("round:"))
+            if record is not None:
                 record.see(entry.position, entry.event)
-        elif isinstance(entry.event, _MOVEMENTS) and entry.event.round_id == round_id:
-            record.see_movement(entry.event)
-    return record if record.version or record.has_movements else None
+        elif isinstance(entry.event, _MOVEMENTS):
+            record = records.get(entry.event.round_id)
+            if record is not None:
+                record.see_movement(entry.event)
+    return {
+        round_id: record
+        for round_id, record in records.items()
+        if record.version or record.has_movements
+    }
 
 
 def audit(
     pages: Iterable[Iterable[Entry]],
-    load_round: LoadRound,
+    load_rounds: LoadRounds,
     load_stream: LoadStream,
     *,
     scope: Scope | None = None,
     history_faults: Iterable[str] = (),
     head: int | None = None,
+    known: Known | None = None,
 ) -> Report:
     """Audits pages of events in the order of their positions."""
-    auditor = Auditor(load_round, load_stream, scope=scope, history_faults=history_faults)
-    see = auditor.see
+    auditor = Auditor(
+        load_rounds, load_stream, scope=scope, history_faults=history_faults, known=known
+    )
     for page in pages:
-        for entry in page:
-            if isinstance(entry, Unreadable):
-                auditor.unreadable(*entry)
-            else:
-                see(entry)
+        auditor.see_all(page)
     return auditor.finish(head=head)

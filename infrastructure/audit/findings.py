@@ -1,10 +1,11 @@
 """What an audit finds: the codes, one finding, and the report over all of them."""
 
+from bisect import insort
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any, NamedTuple
 
 
@@ -78,47 +79,78 @@ class Tally:
     Of a round, and of a shoe's cards, it remembers what was found, so that a
     later verdict can take the place of the first. What it holds grows with the
     faults, not with the ledger.
+
+    Which findings come first does not depend on when they were added but on
+    their `place`, a position of the ledger, and on what they are about. So the
+    tallies of several processes make one, whoever judged what.
     """
 
     def __init__(self, *, examples_max: int) -> None:
         self._examples_max = examples_max
         self._counts: Counter[Code] = Counter()
-        self._examples: dict[Code, list[Finding]] = {code: [] for code in Code}
-        self._verdicts: dict[str, tuple[Finding, ...]] = {}
-        self._shoes: dict[str, tuple[Finding, ...]] = {}
+        self._examples: dict[Code, list[_Placed]] = {}
+        self._verdicts: dict[str, tuple[_Placed, ...]] = {}
+        self._shoes: dict[str, tuple[_Placed, ...]] = {}
 
-    def add(self, findings: Iterable[Finding]) -> None:
+    def add(self, findings: Iterable[Finding], *, place: int = 0) -> None:
         """Adds findings that belong to no verdict."""
-        for finding in findings:
-            self._counts[finding.code] += 1
-            examples = self._examples[finding.code]
-            if len(examples) < self._examples_max:
-                examples.append(finding)
+        for placed in _place(findings, place):
+            code = placed.finding.code
+            self._counts[code] += 1
+            self._show(self._examples.setdefault(code, []), placed)
 
-    def judge(self, round_id: str, findings: list[Finding]) -> None:
+    def judge(self, round_id: str, findings: list[Finding], *, place: int = 0) -> None:
         """Sets a round's verdict; an earlier one of the same round no longer counts."""
-        self._replace(self._verdicts, round_id, findings)
-
-    def judge_shoe(self, shoe_id: str, findings: list[Finding]) -> None:
-        """Sets the verdict on a shoe's cards; an earlier one no longer counts."""
-        self._replace(self._shoes, shoe_id, findings)
-
-    def _replace(
-        self, verdicts: dict[str, tuple[Finding, ...]], name: str, findings: list[Finding]
-    ) -> None:
-        for finding in verdicts.pop(name, ()):
-            self._counts[finding.code] -= 1
-            with suppress(ValueError):
-                self._examples[finding.code].remove(finding)
+        self._verdicts.pop(round_id, None)
         if findings:
-            verdicts[name] = tuple(findings)
-            self.add(findings)
+            self._verdicts[round_id] = tuple(_place(findings, place))
+
+    def judge_shoe(self, shoe_id: str, findings: list[Finding], *, place: int = 0) -> None:
+        """Sets the verdict on a shoe's cards; an earlier one no longer counts."""
+        self._shoes.pop(shoe_id, None)
+        if findings:
+            self._shoes[shoe_id] = tuple(_place(findings, place))
+
+    def take_in(self, other: "Tally") -> None:
+        """Adds what another tally holds; no round or shoe was judged in both."""
+        self._counts += other._counts
+        for code, examples in other._examples.items():
+            for placed in examples:
+                self._show(self._examples.setdefault(code, []), placed)
+        self._verdicts.update(other._verdicts)
+        self._shoes.update(other._shoes)
 
     def report(self, *, rounds: int) -> Report:
         """The report over everything so far."""
+        counts = self._counts.copy()
+        examples = {code: list(placed) for code, placed in self._examples.items()}
+        for verdict in chain(self._verdicts.values(), self._shoes.values()):
+            for placed in verdict:
+                counts[placed.finding.code] += 1
+                self._show(examples.setdefault(placed.finding.code, []), placed)
         return Report(
             rounds=rounds,
             rounds_with_findings=len(self._verdicts),
-            findings={code: self._counts[code] for code in Code if self._counts[code]},
-            examples=tuple(example for code in Code for example in self._examples[code]),
+            findings={code: counts[code] for code in Code if counts[code]},
+            examples=tuple(placed.finding for code in Code for placed in examples.get(code, ())),
         )
+
+    def _show(self, examples: list["_Placed"], placed: "_Placed") -> None:
+        if len(examples) < self._examples_max or placed < examples[-1]:
+            insort(examples, placed)
+            del examples[self._examples_max :]
+
+
+class _Placed(NamedTuple):
+    """A finding with all that its place among the examples depends on."""
+
+    place: int
+    about: tuple[str, str]
+    number: int
+    finding: Finding
+
+
+def _place(findings: Iterable[Finding], place: int) -> Iterator[_Placed]:
+    for number, finding in enumerate(findings):
+        about = (finding.round_id or "", finding.shoe_id or "")
+        yield _Placed(place, about, number, finding)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from domain.bets import RETURNED, BetKind, Deal, Settlement, is_undecidable
-from domain.cards import Card
+from domain.cards import DECK, Card
 from domain.round import BetSettled, RoundCorrected, RoundResolved
 from domain.rules import Rules
 from domain.tableau import Hand, Ruling, judge
@@ -11,6 +11,7 @@ from infrastructure.audit.corrections import judge_corrections
 from infrastructure.audit.findings import Code, Finding
 from infrastructure.audit.record import Chapter, HeldBet, RoundRecord
 
+_FACES = frozenset(DECK)
 _MISSING = {
     Hand.PLAYER: Code.PLAYER_THIRD_CARD_MISSING,
     Hand.BANKER: Code.BANKER_THIRD_CARD_MISSING,
@@ -45,7 +46,9 @@ def judge_rules(record: RoundRecord, tables: Mapping[str, Mapping[int, Rules]]) 
     opened = record.opened
     if opened is None or opened.table_id not in tables:
         return []
-    if tables[opened.table_id].get(opened.rules_version) == opened.rules:
+    rules = tables[opened.table_id].get(opened.rules_version)
+    # Equal rules are mostly the same object, and comparing them takes long.
+    if rules is opened.rules or rules == opened.rules:
         return []
     detail = f"the rules are not version {opened.rules_version} of table {opened.table_id}"
     return [Finding(Code.RULES_MISMATCH, detail, record.round_id)]
@@ -67,9 +70,15 @@ def cards_judged_as_dealt(record: RoundRecord) -> list[Card]:
 
 
 def _ruling(chapter: Chapter) -> Ruling:
-    return judge(
-        [card.points for card in chapter.player[:3]], [card.points for card in chapter.banker[:3]]
-    )
+    """What the tableau says of the cards; asked for the round, its shoe and its deal."""
+    cards = len(chapter.player), len(chapter.banker)
+    if chapter.ruling is None or chapter.ruled != cards:
+        chapter.ruled = cards
+        chapter.ruling = judge(
+            [card.points for card in chapter.player[:3]],
+            [card.points for card in chapter.banker[:3]],
+        )
+    return chapter.ruling
 
 
 def _judge_deal(chapter: Chapter, round_id: str, findings: list[Finding]) -> Deal | None:
@@ -83,6 +92,13 @@ def _judge_deal(chapter: Chapter, round_id: str, findings: list[Finding]) -> Dea
         ]
         return None
     ruling = _ruling(chapter)
+    if (
+        ruling.missing is None
+        and not ruling.unexpected
+        and max(len(chapter.player), len(chapter.banker)) <= 3
+    ):
+        _judge_declared(chapter.resolved, ruling, round_id, findings)
+        return _deal(chapter, ruling)
     two = f"two-card totals player {sum(_points(chapter.player[:2])) % 10}, "
     two += f"banker {sum(_points(chapter.banker[:2])) % 10}"
     for hand, cards in hands.items():
@@ -95,7 +111,18 @@ def _judge_deal(chapter: Chapter, round_id: str, findings: list[Finding]) -> Dea
         findings.append(Finding(_MISSING[ruling.missing], detail, round_id))
         return None
     _judge_declared(chapter.resolved, ruling, round_id, findings)
-    return Deal.of(tuple(chapter.player[:3]), tuple(chapter.banker[:3]))
+    return _deal(chapter, ruling)
+
+
+def _deal(chapter: Chapter, ruling: Ruling) -> Deal:
+    """What bets are settled by; third cards that the tableau forbids do not count."""
+    return Deal(
+        ruling.outcome,
+        ruling.player_total,
+        ruling.banker_total,
+        tuple(chapter.player[: len(ruling.player)]),
+        tuple(chapter.banker[: len(ruling.banker)]),
+    )
 
 
 def _judge_declared(
@@ -123,6 +150,8 @@ def _judge_settlements(
     record: RoundRecord, chapter: Chapter, deal: Deal | None, findings: list[Finding]
 ) -> None:
     """Adds the faults of each bet's settlement; without a ruled deal, of their number only."""
+    if deal is not None and _is_as_ruled(record, chapter, deal):
+        return
     settled: dict[str, list[BetSettled]] = {}
     for settlement in chapter.settlements:
         settled.setdefault(settlement.bet_id, []).append(settlement)
@@ -149,6 +178,33 @@ def _judge_settlements(
     for bet_id in settled:
         detail = f"bet {bet_id} was settled and never placed"
         findings.append(Finding(Code.PAYOUT_MISMATCH, detail, record.round_id))
+
+
+def _is_as_ruled(record: RoundRecord, chapter: Chapter, deal: Deal) -> bool:
+    """Whether every bet was settled once and as it should be, which is nearly always so."""
+    opened, bets = record.opened, chapter.bets
+    if opened is None or chapter.cancelled or chapter.gone or chapter.is_void:
+        return False
+    if len(chapter.settlements) != len(bets) or not _FACES.issuperset(
+        deal.player_cards + deal.banker_cards
+    ):
+        return False
+    settled = {settlement.bet_id: settlement for settlement in chapter.settlements}
+    rules = opened.rules
+    for bet_id, bet in bets.items():
+        settlement = settled.get(bet_id)
+        if settlement is None or settlement.stake_minor != bet.stake_minor:
+            return False
+        if bet.bet not in rules.odds:
+            return False
+        ruled = rules.settle(bet.bet, bet.stake_minor, deal)
+        if (
+            settlement.result is not ruled.result
+            or settlement.win_minor != ruled.win_minor
+            or settlement.commission_minor != ruled.commission_minor
+        ):
+            return False
+    return True
 
 
 def _judge_gone(bet: HeldBet, settlements: list[BetSettled], round_id: str) -> list[Finding]:

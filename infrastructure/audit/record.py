@@ -34,7 +34,7 @@ from domain.round import (
     RoundVoided,
     ThirdCardDrawn,
 )
-from domain.tableau import Hand
+from domain.tableau import Hand, Ruling
 
 StakeMovement = (
     StakePlaced
@@ -72,6 +72,8 @@ class Chapter:
         "position",
         "resolved",
         "reversals",
+        "ruled",
+        "ruling",
         "settlements",
         "version",
     )
@@ -86,6 +88,9 @@ class Chapter:
         self.player: list[Card] = []
         self.banker: list[Card] = []
         self.dealt: list[Card] = []
+        # What the tableau says, kept with the numbers of cards that it was asked about.
+        self.ruling: Ruling | None = None
+        self.ruled = (0, 0)
         self.resolved: RoundResolved | RoundCorrected | None = None
         self.settlements: list[BetSettled] = []
         self.reversals: list[SettlementReversed] = []
@@ -180,7 +185,10 @@ class RoundRecord:
 
     def see(self, position: int, event: RoundEvent) -> None:
         """Takes in the next event of the round's stream."""
-        self._advance(event.originator_version)
+        version = event.originator_version
+        if version != self.version + 1:
+            self._add_gap(version)
+        self.version = version
         now = self.chapters[-1]
         # The commonest first: each case that does not match costs time.
         match event:
@@ -217,20 +225,20 @@ class RoundRecord:
 
     def see_movement(self, event: StakeMovement) -> None:
         """Takes in an account event that names the round."""
-        if isinstance(event, SettlementReversed):
+        if type(event) is SettlementReversed:
             self.reversals.append(event)
         else:
-            self.now.movements.append(event)
+            self.chapters[-1].movements.append(event)
 
     def see_unreadable(self, event: Unreadable) -> None:
         """Takes in that an event of the stream cannot be decoded."""
-        self._advance(event.version)
+        if event.version != self.version + 1:
+            self._add_gap(event.version)
+        self.version = event.version
         self.gaps.append(describe_unreadable(event))
 
-    def _advance(self, version: int) -> None:
-        if version != self.version + 1:
-            self.gaps.append(describe_gap(f"round:{self.round_id}", version, after=self.version))
-        self.version = version
+    def _add_gap(self, version: int) -> None:
+        self.gaps.append(describe_gap(f"round:{self.round_id}", version, after=self.version))
 
 
 def describe_gap(stream: str, version: int, *, after: int) -> str:

@@ -39,6 +39,7 @@ class ShoeRecord:
         "gaps",
         "late",
         "opened",
+        "opened_position",
         "shoe_id",
         "started",
         "version",
@@ -50,6 +51,7 @@ class ShoeRecord:
         self.gaps: list[str] = []
         self.late: list[ShoeEvent] = []
         self.opened: ShoeOpened | None = None
+        self.opened_position = 0
         self.burned: list[Card] = []
         self.started: list[RoundStarted] = []
         self.drawn: list[CardsDrawn] = []
@@ -75,7 +77,7 @@ class ShoeRecord:
             case RoundStarted():
                 self.started.append(event)
             case ShoeOpened():
-                self.opened = event
+                self.opened, self.opened_position = event, position
             case CardsBurned():
                 self.burned += event.cards
             case DrawCorrected():

@@ -29,6 +29,7 @@ from projections.projection import ProjectionError
 FINDINGS = 1
 ROUNDS_SHOWN = 100
 """How many rounds people are shown where they do not say."""
+JOBS_MAX = 64
 _LIMIT_MAX = 2**63 - 1
 """What PostgreSQL can count to."""
 
@@ -156,19 +157,22 @@ def list_rounds(
     from_, to = parse_time(opened_from, "--from"), parse_time(opened_to, "--to")
     with asking() as ledger:
         ledger.must_have(table=table, shoe=shoe, round_id=after)
-        lines = rounds.rounds(
-            ledger.connection,
-            table=table,
-            shoe=shoe,
-            from_=from_,
-            to=to,
-            limit=min(limit or (_LIMIT_MAX if as_json else ROUNDS_SHOWN), _LIMIT_MAX),
-            after=after,
-        )
+        # A round that ends meanwhile is in the list, or it is followed.
+        with ledger.snapshot():
+            folded = dict(runner.positions(ledger.connection))[rounds.Rounds.name]
+            lines = rounds.rounds(
+                ledger.connection,
+                table=table,
+                shoe=shoe,
+                from_=from_,
+                to=to,
+                limit=min(limit or (_LIMIT_MAX if as_json else ROUNDS_SHOWN), _LIMIT_MAX),
+                after=after,
+            )
         _print_rounds(lines, as_json=as_json)
         if follow:
             sys.stdout.flush()
-            for line in follow_rounds(ledger, table=table, shoe=shoe):
+            for line in follow_rounds(ledger, table=table, shoe=shoe, after=folded):
                 _print_rounds([line], as_json=as_json)
                 sys.stdout.flush()
 
@@ -287,6 +291,9 @@ def audit(
     round_id: Annotated[str | None, typer.Option("--round", help="Only this round.")] = None,
     shoe: Annotated[str | None, typer.Option(help="Only this shoe and its rounds.")] = None,
     table: Annotated[str | None, typer.Option(help="Only this table.")] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=JOBS_MAX, help="How many processes judge the whole ledger.")
+    ] = 1,
     as_json: _AsJson = False,
 ) -> None:
     """Judge what was recorded against the rules recorded with it; exit code 1 on any finding.
@@ -296,7 +303,7 @@ def audit(
     if sum(each is not None for each in (round_id, shoe, table)) > 1:
         raise typer.BadParameter("--round, --shoe and --table exclude each other")
     with asking(caught_up=False) as ledger:
-        report = audit_ledger(ledger, Scope(round=round_id, shoe=shoe, table=table))
+        report = audit_ledger(ledger, Scope(round=round_id, shoe=shoe, table=table), jobs=jobs)
     document = report.to_json()
     if as_json:
         print_json(document)

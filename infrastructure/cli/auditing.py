@@ -1,13 +1,16 @@
 """Feeds the audit from the store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from psycopg.errors import UndefinedTable
 
 from domain.event import Entry
+from infrastructure.audit.accounts import Tangled
 from infrastructure.audit.audit import Scope, audit
 from infrastructure.audit.findings import Report
+from infrastructure.audit.jobs import AuditIncomplete, audit_with_jobs
+from infrastructure.audit.source import Source, reading
 from infrastructure.cli.ledger import OpenLedger
 from infrastructure.cli.output import Progress
 from infrastructure.store.schema import guard_faults
@@ -16,32 +19,66 @@ from projections.runner import positions
 _LAST_ANSWERED = "SELECT coalesce(max(position), 0) FROM ledger.answers"
 
 
-def audit_ledger(ledger: OpenLedger, scope: Scope) -> Report:
-    """Judges everything in a scope. A single round is read alone, the rest in order.
+def audit_ledger(ledger: OpenLedger, scope: Scope, *, jobs: int = 1) -> Report:
+    """Judges everything in a scope, in so many processes where it is the whole ledger.
 
     What the scope names has to be there, or at least something that names it.
+    Raises AuditIncomplete where it ends early.
     """
-    report = _audit(ledger, scope)
+    try:
+        report = _audit(ledger, scope, jobs)
+    except KeyboardInterrupt:
+        raise AuditIncomplete("The audit was stopped, so there is no verdict") from None
     if not report.rounds and not report.findings:
         ledger.must_have(table=scope.table, shoe=scope.shoe, round_id=scope.round)
     return report
 
 
-def _audit(ledger: OpenLedger, scope: Scope) -> Report:
+def _audit(ledger: OpenLedger, scope: Scope, jobs: int) -> Report:
     faults = guard_faults(ledger.connection)
-    if scope.round is not None:
-        pages = iter([ledger.reader.naming_round(scope.round)])
-        reader = ledger.reader
-        return audit(pages, reader.naming_round, reader.entries, scope=scope, history_faults=faults)
     head = _last_known_position(ledger)
+    can_read_states = ledger.database.can_write
+    with reading(ledger.connection, can_read_states=can_read_states) as source:
+        if not scope.is_everything:
+            return audit(
+                source.about(scope),
+                source.reader.naming_rounds,
+                source.reader.entries,
+                scope=scope,
+                history_faults=faults,
+                known=source.known(),
+            )
+        if jobs > 1:
+            with suppress(Tangled):
+                return _audit_with_jobs(ledger, source, jobs, faults, head)
+        return _audit_in_one_go(source, faults, head)
+
+
+def _audit_in_one_go(source: Source, faults: Sequence[str], head: int) -> Report:
     with Progress("Events judged") as progress:
         return audit(
-            _watched(ledger, progress, head),
-            ledger.reader.naming_round,
-            ledger.reader.entries,
-            scope=scope,
+            _watched(source, progress, head),
+            source.reader.naming_rounds,
+            source.reader.entries,
             history_faults=faults,
             head=head,
+            known=source.known(with_states=True),
+        )
+
+
+def _audit_with_jobs(
+    ledger: OpenLedger, source: Source, jobs: int, faults: Sequence[str], head: int
+) -> Report:
+    with Progress("Events judged") as progress:
+        return audit_with_jobs(
+            source,
+            source.known(),
+            ledger.database.conninfo,
+            jobs=jobs,
+            can_read_states=ledger.database.can_write,
+            history_faults=faults,
+            head=head,
+            watch=progress,
         )
 
 
@@ -56,9 +93,9 @@ def _last_known_position(ledger: OpenLedger) -> int:
     return max(known)
 
 
-def _watched(ledger: OpenLedger, progress: Progress, head: int) -> Iterator[list[Entry]]:
+def _watched(source: Source, progress: Progress, head: int) -> Iterator[list[Entry]]:
     done = 0
-    for page in ledger.reader.pages():
+    for page in source.reader.pages():
         yield page
         done += len(page)
         progress(done, max(head, done))

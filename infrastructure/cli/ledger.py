@@ -4,15 +4,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psycopg
 from psycopg import Connection
 
 from infrastructure.casino import Casino
 from infrastructure.cli.output import Progress
 from infrastructure.settings import load_settings
 from infrastructure.store.connection import Database, open_database
+from infrastructure.store.errors import StoreUnavailable
 from infrastructure.store.reader import LogReader
 from projections import parking, runner
 from projections.projection import ProjectionError
+
+AWAY = (psycopg.OperationalError, psycopg.InternalError, StoreUnavailable)
+"""What is raised by a store that has gone away, or that can do no work for now."""
 
 _HAS_STREAM = "SELECT FROM ledger.stored_events WHERE originator_id = %s LIMIT 1"
 
@@ -28,6 +33,22 @@ class OpenLedger:
         self.database = database
         self.connection = connection
         self.reader = LogReader(connection)
+
+    def reconnect(self) -> None:
+        """Asks on a new connection, where the old one is of no more use.
+
+        Raises StoreUnavailable where there is none to be had.
+        """
+        self.connection.close()
+        self.connection = self.database.connect()
+        self.reader = LogReader(self.connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Questions that are asked in here are answered as of one moment."""
+        with self.connection.transaction():
+            self.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            yield
 
     def must_have(
         self, *, table: str | None = None, shoe: str | None = None, round_id: str | None = None
@@ -87,14 +108,14 @@ class OpenLedger:
 @contextmanager
 def asking(*, caught_up: bool = True) -> Iterator[OpenLedger]:
     """The ledger to ask questions of."""
-    with (
-        open_database(load_settings(), progress=say) as database,
-        database.connect() as connection,
-    ):
-        ledger = OpenLedger(database, connection)
-        if caught_up:
-            ledger.catch_up()
-        yield ledger
+    with open_database(load_settings(), progress=say) as database:
+        ledger = OpenLedger(database, database.connect())
+        try:
+            if caught_up:
+                ledger.catch_up()
+            yield ledger
+        finally:
+            ledger.connection.close()
 
 
 @contextmanager
@@ -107,12 +128,12 @@ def writing() -> Iterator[Casino]:
         database.check_writable()
         with casino_on(database) as casino:
             yield casino
-        with database.connect() as connection:
-            try:
+        try:
+            with database.connect() as connection:
                 OpenLedger(database, connection).catch_up()
-            except ProjectionError as error:
-                # What was to be stored is stored; the next question says more.
-                say(f"punto: {error}")
+        except (ProjectionError, *AWAY) as error:
+            # What was to be stored is stored; the next question says more.
+            say(f"punto: {first_line(error)}")
 
 
 @contextmanager
@@ -133,3 +154,9 @@ def casino_on(database: Database) -> Iterator[Casino]:
 def say(message: str) -> None:
     """Tells people what takes so long."""
     print(message, file=sys.stderr)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__

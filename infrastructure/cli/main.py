@@ -22,9 +22,10 @@ from eventsourcing.persistence import MapperDeserialisationError, PersistenceErr
 from typer.exceptions import TyperException
 
 from domain.errors import Refused
+from infrastructure.audit.jobs import AuditIncomplete
 from infrastructure.audit.reconciliation.statement import StatementRefused
 from infrastructure.cli import asking, books, keeping, reporting, serving, writing
-from infrastructure.cli.ledger import NotFoundError
+from infrastructure.cli.ledger import NotFoundError, first_line
 from infrastructure.importers.reading import ImportRefused
 from infrastructure.settings import SettingsError
 from infrastructure.store.errors import StoreError
@@ -40,6 +41,7 @@ _ONE_LINE = (
     ImportRefused,
     StatementRefused,
     ProjectionError,
+    AuditIncomplete,
 )
 """Errors whose message is one line for the user."""
 
@@ -103,9 +105,9 @@ def run(arguments: Sequence[str]) -> int:
     except _ONE_LINE as error:
         return _could_not(str(error))
     except MapperDeserialisationError as error:
-        return _could_not(f"{_first_line(error)}: `punto audit` says what else is wrong")
+        return _could_not(f"{first_line(error)}: `punto audit` says what else is wrong")
     except (PersistenceError, psycopg.Error) as error:
-        return _could_not(f"The store failed: {_first_line(error)}")
+        return _could_not(f"The store failed: {first_line(error)}")
     except (BrokenPipeError, SystemExit):
         # Whoever read our output has gone, for which rich ends the program; Python
         # would complain once more at its end.
@@ -149,11 +151,6 @@ def _could_not(reason: str) -> int:
     return COULD_NOT
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
 def _stop(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
@@ -164,7 +161,7 @@ def _report_a_bug(
     with tempfile.NamedTemporaryFile("w", prefix="punto-", suffix=".txt", delete=False) as report:
         report.writelines(traceback.format_exception(kind, error, trace))
     _could_not(
-        f"This is a bug in punto ({kind.__name__}: {_first_line(error)}); "
+        f"This is a bug in punto ({kind.__name__}: {first_line(error)}); "
         f"please report it with {report.name}"
     )
     os._exit(COULD_NOT)

@@ -3,9 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-from psycopg import Connection
 
 from infrastructure.pages.ledger import AskedLedger
 from infrastructure.store.schema import guard_faults
@@ -26,8 +23,8 @@ class Follower:
     parked: int = 0
 
 
-ReadFeeds = Callable[[Connection[Any]], Sequence[tuple[str, int]]]
-"""Gives each feed that is published, with its position."""
+ReadFeeds = Callable[[], Sequence[tuple[str, int]]]
+"""Gives each feed that the service knows of, with its position, which is kept downstream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +57,7 @@ def ledger_view(ledger: AskedLedger, read_feeds: ReadFeeds) -> LedgerView:
             for name, position in runner.positions(ledger.connection)
         ),
         feeds=tuple(
-            Follower(name, position, max(head - position, 0))
-            for name, position in read_feeds(ledger.connection)
+            Follower(name, position, max(head - position, 0)) for name, position in read_feeds()
         ),
         parked=tuple(parked[:PARKED_SHOWN]),
         parked_count=len(parked),
@@ -70,6 +66,6 @@ def ledger_view(ledger: AskedLedger, read_feeds: ReadFeeds) -> LedgerView:
     )
 
 
-def no_feeds(_: Connection[Any]) -> Sequence[tuple[str, int]]:
-    """Where nothing is published."""
+def no_feeds() -> Sequence[tuple[str, int]]:
+    """Where the service knows of none."""
     return ()

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 import psycopg
+from psycopg.pq import PGconn, Ping
 
 from infrastructure.store.errors import StoreUnavailable
 from infrastructure.store.postmaster import Postmaster
@@ -95,13 +96,21 @@ class EmbeddedServer:
         self.stop()
 
     def _ensure_ready(self, postmaster: Postmaster) -> None:
-        for attempts_left in reversed(range(LOGIN_ATTEMPTS)):
+        attempts_left = LOGIN_ATTEMPTS
+        was_recovering = False
+        while True:
             postmaster.ensure_ready()
             try:
                 self._ensure_database()
-                break
+                return
             except psycopg.OperationalError:
-                # A server that is being killed may still listen for a moment.
+                # One that lets nobody in yet recovers from a crash, however long that takes.
+                is_recovering = PGconn.ping(self.url().encode()) == Ping.REJECT
+                if is_recovering and not was_recovering:
+                    self._progress("PostgreSQL is recovering from a crash")
+                was_recovering = is_recovering
+                # One that is being killed may still listen for a moment.
+                attempts_left -= not is_recovering
                 if attempts_left == 0:
                     raise
                 time.sleep(0.2)

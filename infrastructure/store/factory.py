@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SCHEMA = "ledger"
 EVENTS_TABLE = "stored_events"
 IDLE_IN_TRANSACTION_SECONDS_MAX = 30
+RECONNECT_SECONDS_MAX = 3
+"""The pool tries to connect after pauses that double; so long, and then from the beginning."""
 
 
 class LedgerDatastore(postgres.PostgresDatastore):
@@ -45,6 +47,7 @@ class LedgerDatastore(postgres.PostgresDatastore):
         # The pool opens at the first connection, so it has not used its address yet.
         self.pool.conninfo = conninfo
         self.pool.kwargs = {"row_factory": dict_row, "autocommit": True}
+        self.pool.reconnect_timeout = RECONNECT_SECONDS_MAX
         self.conninfo = conninfo
 
     def after_connect_func(self) -> Callable[[Connection[Any]], None]:
@@ -74,7 +77,9 @@ class Factory(postgres.PostgresFactory):
         conninfo = self.env.get(self.PUNTO_CONNINFO)
         if not conninfo:
             raise OSError(f"{self.PUNTO_CONNINFO} is not in the application's environment")
-        self.datastore = LedgerDatastore(conninfo)
+        # An application takes one turn at a time. A larger pool would fill up with every
+        # connection that was lost, and stay so.
+        self.datastore = LedgerDatastore(conninfo, max_overflow=1)
 
     def env_create_table(self) -> bool:
         """Never: migrations make the tables."""

@@ -42,6 +42,19 @@ def facts(event: DomainEvent) -> dict[str, Any]:
     return plain
 
 
+def line_of(row: tuple[int, str, int, str, bytes]) -> bytes:
+    """The line that `read_lines` reads, from a position and the columns that go with it."""
+    _, stream_id, version, topic, state = row
+    if not state.startswith(b"{"):
+        return b"broken"
+    return b'{"topic":%b,"originator_id":%b,"originator_version":%d,%b' % (
+        msgspec.json.encode(topic),
+        msgspec.json.encode(stream_id),
+        version,
+        state[1:],
+    )
+
+
 def read_lines(lines: bytes, count: int) -> list[DomainEvent] | None:
     """Reads events in bulk, each a line that begins with what stands in columns.
 

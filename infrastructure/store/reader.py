@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,8 +13,8 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from domain.event import Entry, Recorded, Unreadable
-from domain.round import RoundEvent, RoundOpened
-from infrastructure.store.mapper import EventMapper, read_lines
+from domain.round import RoundEvent
+from infrastructure.store.mapper import EventMapper, line_of, read_lines
 
 PAGE_SIZE = 5_000
 SWITCH_SECONDS = 0.0001
@@ -55,12 +55,19 @@ SELECT notification_id, originator_id, originator_version, topic, state
  WHERE originator_id = %s
  ORDER BY originator_version
 """
-_NAMING_ROUND = """
+# No index leads from a round to the accounts that name it, so the server looks at all
+# events; but it looks for all the rounds at once. A name is no longer than 64 letters.
+_NAMING_ROUNDS = """
 SELECT notification_id, originator_id, originator_version, topic, state
   FROM ledger.stored_events
- WHERE originator_id = %(stream_id)s
-    OR originator_id = ANY(%(beside)s)
-    OR position(convert_to(%(named)s, 'UTF8') IN state) > 0
+ WHERE originator_id = ANY(%(streams)b::text[])
+    OR position('"round_id":"'::bytea IN state) > 0
+   AND split_part(
+           encode(
+               substring(state FROM position('"round_id":"'::bytea IN state) + 12 FOR 65),
+               'escape'
+           ), '"', 1
+       ) = ANY(%(rounds)b::text[])
  ORDER BY notification_id
 """
 _HEAD_RECORDED_AT = """
@@ -70,6 +77,12 @@ SELECT recorded_at
  LIMIT 1
 """
 _HEAD = "SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events"
+
+LAST = 2**63 - 1
+"""No position is later."""
+
+StoredRow = tuple[int, str, int, str, bytes]
+"""A stored event: its position, its stream, its version there, its topic and its state."""
 
 _Lines = tuple[int, int | None, int | None, bool | None, bytes | None]
 
@@ -96,15 +109,17 @@ class LogReader:
         """The next events after a position, broken ones in their place."""
         return self._read_page(self._lines(after, limit), after)
 
-    def pages(self, after: int = 0) -> Iterator[list[Entry]]:
-        """All events after a position, broken ones in their place.
+    def pages(self, after: int = 0, *, until: int = LAST) -> Iterator[list[Entry]]:
+        """All events after a position and up to another, broken ones in their place.
 
         The next page is on its way while one is being worked on.
         """
         with self.reading_ahead() as page:
-            while entries := page(after, PAGE_SIZE):
-                yield entries
+            while after < until and (entries := page(after, PAGE_SIZE)):
                 after = entries[-1].position
+                if after > until:
+                    entries = [entry for entry in entries if entry.position <= until]
+                yield entries
 
     @contextmanager
     def reading_ahead(self) -> Iterator[Callable[[int, int], list[Entry]]]:
@@ -125,22 +140,20 @@ class LogReader:
 
             yield page
 
-    def naming_round(self, round_id: str) -> list[Entry]:
-        """A round's stream, its shoe's and table's, and every other event that names it."""
-        stream_id = f"round:{round_id}"
-        beside = [
-            name
-            for each in map(self._read, self._stream_rows(stream_id))
-            if isinstance(each, Recorded) and isinstance(each.event, RoundOpened)
-            for name in (f"shoe:{each.event.shoe_id}", f"table:{each.event.table_id}")
-        ]
+    def naming_rounds(self, round_ids: Collection[str]) -> list[Entry]:
+        """The streams of rounds, and every other event that names one of them, by position."""
         parameters = {
-            "stream_id": stream_id,
-            "beside": beside,
-            "named": f'"round_id":"{round_id}"',
+            "streams": [f"round:{round_id}" for round_id in round_ids],
+            "rounds": list(round_ids),
         }
-        rows = self._cursor.execute(_NAMING_ROUND, parameters, binary=True).fetchall()
-        return [self._read(_notification(row)) for row in rows]
+        return self.read(self._cursor.execute(_NAMING_ROUNDS, parameters, binary=True).fetchall())
+
+    def read(self, rows: Sequence[StoredRow]) -> list[Entry]:
+        """The events of stored rows, broken ones in their place."""
+        events = read_lines(b"\n".join(map(line_of, rows)), len(rows)) if rows else []
+        if events is None:
+            return [self._read(_notification(row)) for row in rows]
+        return [Recorded(row[0], event) for row, event in zip(rows, events, strict=True)]
 
     def entries(self, stream_id: str) -> list[Entry]:
         """All events of one stream, broken ones in their place."""

@@ -8,24 +8,23 @@ that writes may do, and sends binary arrays.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from struct import Struct
 from typing import Any, LiteralString
 
-import msgspec
 import psycopg
 from eventsourcing.persistence import IntegrityError, InterfaceError, OperationalError, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder
-from psycopg import Connection, Cursor
-from psycopg.errors import UniqueViolation
-from psycopg.rows import DictRow, tuple_row
+from psycopg import Cursor
+from psycopg.rows import tuple_row
 
+from infrastructure.store.appending import APPEND, append_parameters, columns
+from infrastructure.store.attempt import PostgresAttempt
+from infrastructure.store.copying import OpenCopy
 from infrastructure.store.session import (
     REFUSALS_ARE_KEPT,
     Beside,
     ClientKey,
     Found,
     KeptState,
-    NotUpToDate,
     Remembered,
     Row,
     Session,
@@ -36,14 +35,6 @@ from infrastructure.store.states import STATE_LOGIC
 CHANGES_WORTH_NAMING = 10_000
 
 _OF_STREAM = 3
-
-# The binary format of COPY, numbers in network order, each value after its length in bytes.
-_COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
-_COPY_TRAILER = b"\xff\xff"
-_COLUMNS_AND_LENGTH = Struct("!hi").pack
-_NUMBER_AND_LENGTH = Struct("!iqi").pack
-_LENGTH = Struct("!i").pack
-_NUMBER = Struct("!iq").pack
 
 # Three statements in one trip. Each has a snapshot of its own, so the head is
 # read as it stands once the lock is held.
@@ -92,17 +83,6 @@ SELECT originator_id
  LIMIT %s
 """
 _SEED = "SELECT seed FROM ledger.seeds WHERE shoe_id = %s"
-_COPY = """
-COPY ledger.stored_events (originator_id, originator_version, topic, state, notification_id)
-FROM STDIN WITH (FORMAT binary)
-"""
-_APPEND = """
-SELECT ledger.append(
-           %b::bigint, %b::text[], %b::bigint[], %b::text[], %b::bytea[],
-           %b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[],
-           %b::text[], %b::bigint[], %b::integer, %b::bytea[]
-       )
-"""
 _REMEMBER_REFUSALS = """
 INSERT INTO ledger.refusals (client, key, fields, answer)
 SELECT client, key, fields::jsonb, answer::json
@@ -157,7 +137,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
             raise
 
     @contextmanager
-    def attempting(self, head: int, *, new_streams: Collection[str]) -> Iterator["PostgresAttempt"]:
+    def attempting(self, head: int, *, new_streams: Collection[str]) -> Iterator[PostgresAttempt]:
         try:
             with self.datastore.get_connection() as connection:
                 yield PostgresAttempt(connection, head, new_streams)
@@ -175,7 +155,7 @@ class PostgresSession:
 
     def __init__(self, cursor: Cursor[tuple[Any, ...]]) -> None:
         self._cursor = cursor
-        self._copy: _OpenCopy | None = None
+        self._copy: OpenCopy | None = None
         try:
             cursor.execute(_BEGIN)
         except BaseException as error:
@@ -225,7 +205,7 @@ class PostgresSession:
 
     def send(self, rows: Sequence[Row]) -> None:
         if self._copy is None:
-            self._copy = _OpenCopy(self._cursor)
+            self._copy = OpenCopy(self._cursor)
         self._copy.write(rows, after=self._head)
         self._head += len(rows)
 
@@ -238,7 +218,7 @@ class PostgresSession:
             self._append(rows, accepted, beside.states)
         refused = [each for each in beside.remembered if each.position is None]
         if refused:
-            self._execute(_REMEMBER_REFUSALS, _columns(refused))
+            self._execute(_REMEMBER_REFUSALS, columns(refused))
         kept = {shoe_id: seed for shoe_id, seed in beside.seeds.items() if seed is not None}
         if kept:
             self._execute(_KEEP_SEEDS, (list(kept), list(kept.values())))
@@ -262,8 +242,8 @@ class PostgresSession:
         accepted: Sequence[Remembered],
         states: Sequence[KeptState],
     ) -> None:
-        parameters = _append_parameters(self._head, rows, accepted, states)
-        stored = self._execute(_APPEND, parameters).fetchone()
+        parameters = append_parameters(self._head, rows, accepted, states)
+        stored = self._execute(APPEND, parameters).fetchone()
         if stored != (True,):
             raise IntegrityError("the database did not store every event")
         self._head += len(rows)
@@ -275,127 +255,7 @@ class PostgresSession:
         return self._cursor.execute(query, parameters, prepare=True, binary=True)
 
 
-class PostgresAttempt:
-    """A turn at the head that rests on what is known, and is checked where it is stored.
-
-    The one statement of it is a transaction of its own.
-    """
-
-    def __init__(
-        self, connection: Connection[DictRow], head: int, new_streams: Collection[str]
-    ) -> None:
-        self._connection = connection
-        self._head = head
-        self._rows: list[Row] = []
-        self._new_streams = set(new_streams)
-
-    @property
-    def head(self) -> int:
-        return self._head + len(self._rows)
-
-    def recall(
-        self,
-        keys: Sequence[ClientKey],  # noqa: ARG002 - a key that was seen is found by the append
-        stream_ids: Collection[str],
-    ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
-        return {}, self.load(stream_ids)
-
-    def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
-        if not self._new_streams.issuperset(stream_ids):
-            raise NotUpToDate
-        return ()
-
-    def changed_since(self, position: int) -> set[str] | None:  # noqa: ARG002
-        raise NotUpToDate
-
-    def seed(self, shoe_id: str) -> bytes:  # noqa: ARG002
-        raise NotUpToDate
-
-    def send(self, rows: Sequence[Row]) -> None:
-        self._rows += rows
-
-    def append(self, rows: Sequence[Row], beside: Beside) -> None:
-        self.send(rows)
-        is_accepted = all(each.position is not None for each in beside.remembered)
-        begun = {stream_id for stream_id, version, _, _ in self._rows if version == 1}
-        if beside.seeds or not is_accepted or not self._new_streams <= begun:
-            raise NotUpToDate
-        parameters = _append_parameters(self._head, self._rows, beside.remembered, beside.states)
-        cursor = self._connection.cursor(row_factory=tuple_row)
-        try:
-            stored = cursor.execute(_APPEND, parameters, prepare=True, binary=True).fetchone()
-        except UniqueViolation:
-            raise NotUpToDate from None
-        if stored != (True,):
-            raise NotUpToDate
-
-
-class _OpenCopy:
-    """A binary COPY into the event table that takes rows as they come."""
-
-    def __init__(self, cursor: Cursor[tuple[Any, ...]]) -> None:
-        self._cursor = cursor
-        self._rows = 0
-        self._context = cursor.copy(_COPY)
-        self._copy = self._context.__enter__()
-        self._copy.write(_COPY_HEADER)
-
-    def write(self, rows: Sequence[Row], *, after: int) -> None:
-        # Laid out here: adapting value by value would take as long as deciding does.
-        parts: list[bytes] = []
-        for position, (stream_id, version, topic, state) in enumerate(rows, after + 1):
-            name, label = stream_id.encode(), topic.encode()
-            parts += (
-                _COLUMNS_AND_LENGTH(5, len(name)),
-                name,
-                _NUMBER_AND_LENGTH(8, version, len(label)),
-                label,
-                _LENGTH(len(state)),
-                state,
-                _NUMBER(8, position),
-            )
-        self._copy.write(b"".join(parts))
-        self._rows += len(rows)
-
-    def give_up(self, error: BaseException) -> None:
-        self._context.__exit__(type(error), error, error.__traceback__)
-
-    def end(self) -> None:
-        """Raises IntegrityError where the database stored other than what was written."""
-        self._copy.write(_COPY_TRAILER)
-        self._context.__exit__(None, None, None)
-        if self._cursor.rowcount != self._rows:
-            raise IntegrityError("the database did not store every event")
-
-
-def _append_parameters(
-    head: int,
-    rows: Sequence[Row],
-    accepted: Sequence[Remembered],
-    states: Sequence[KeptState],
-) -> tuple[Any, ...]:
-    return (
-        head,
-        *([row[column] for row in rows] for column in range(4)),
-        *_columns(accepted),
-        [each.position for each in accepted],
-        [each.stream_id for each in states],
-        [each.version for each in states],
-        STATE_LOGIC,
-        [each.state for each in states],
-    )
-
-
 def _found(stream_id: str, version: int, topic: str | None, state: bytes) -> Found:
     if topic is None:
         return KeptState(stream_id, version, state)
     return StoredEvent(stream_id, version, topic, state)
-
-
-def _columns(remembered: Sequence[Remembered]) -> tuple[list[str], list[str], list[str], list[str]]:
-    return (
-        [each.client for each in remembered],
-        [each.key for each in remembered],
-        [msgspec.json.encode(each.fields).decode() for each in remembered],
-        [msgspec.json.encode(each.answer).decode() for each in remembered],
-    )

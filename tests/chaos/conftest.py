@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from infrastructure.commands import execution
 from infrastructure.store.embedded import EmbeddedServer
 from infrastructure.store.schema import LEDGER_ROLE
 
@@ -20,3 +21,9 @@ def random() -> Random:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     return Random(seed)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands in this process are refused soon where the store is away."""
+    monkeypatch.setattr(execution, "_PATIENCE_SECONDS", (0,))

@@ -144,7 +144,9 @@ def repeatedly(*things: Callable[[], None]) -> Iterator[None]:
 def test_readers_miss_nothing_and_hold_nobody_up_whatever_is_done_to_them(
     url: str, superuser_url: str, tmp_path: Path, random: Random
 ) -> None:
-    files = loads(WRITERS, commands=EVENTS_READ // EVENTS_A_COMMAND // WRITERS, random=random)
+    # The first commands of a file store an event each.
+    commands = 10 + EVENTS_READ // EVENTS_A_COMMAND // WRITERS
+    files = loads(WRITERS, commands=commands, random=random)
     undisturbed = Undisturbed(files)
     writers = [Writer(load, tmp_path, PUNTO_DATABASE_URL=url) for load in files]
     tail, follower = Tail("tail", url), Follower("follower", url)
@@ -188,6 +190,7 @@ def test_readers_miss_nothing_and_hold_nobody_up_whatever_is_done_to_them(
         tail.finish(head)
         follower.finish(head)
 
+    assert head >= EVENTS_READ
     assert held_up == set()
     assert [position for position, _, _ in tail.seen] == list(range(1, head + 1))
     assert sorted((stream, version) for _, stream, version in tail.seen) == [

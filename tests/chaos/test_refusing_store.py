@@ -1,23 +1,18 @@
 """A store that is there and refuses: statements that time out, connections that are too many."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from infrastructure.casino import Casino
-from infrastructure.commands import execution
-from infrastructure.commands.contract import read_command
-from infrastructure.commands.execution import Client, execute
 from infrastructure.store.schema import LEDGER_ROLE
 from tests.chaos.books import check_finished, check_whole
-from tests.chaos.load import Answer, Load, Undisturbed, loads, same
-from tests.chaos.size import COMMANDS_REFUSED_A_WHILE, SECONDS_MAX
+from tests.chaos.insistent import Insistent
+from tests.chaos.load import Undisturbed, loads
+from tests.chaos.size import COMMANDS_REFUSED_A_WHILE
 
 WRITERS = 5
 _TERMINATE_ALL = """
@@ -27,46 +22,7 @@ SELECT pg_terminate_backend(pid)
 """
 
 
-class Insistent:
-    """Writers that send each command until the store is there for it."""
-
-    def __init__(self, url: str, files: list[Load]) -> None:
-        self.answers: dict[str, Answer] = {}
-        self.times_away = 0
-        self._url = url
-        self._pool = ThreadPoolExecutor(len(files))
-        self._running: list[Future[None]] = [self._pool.submit(self._run, load) for load in files]
-
-    @property
-    def is_running(self) -> bool:
-        return not all(each.done() for each in self._running)
-
-    def finish(self) -> None:
-        for each in self._running:
-            each.result(SECONDS_MAX)
-        self._pool.shutdown()
-
-    def _run(self, load: Load) -> None:
-        env = {"PERSISTENCE_MODULE": "infrastructure.store.factory", "PUNTO_CONNINFO": self._url}
-        with Casino(env) as casino:
-            casino.recorder.datastore.pool.timeout = 0.2
-            for line in load.lines:
-                answer = self._send(casino, line)
-                self.answers[answer["key"]] = json.loads(json.dumps(answer))
-
-    def _send(self, casino: Casino, line: bytes) -> Answer:
-        until = time.monotonic() + SECONDS_MAX
-        while time.monotonic() < until:
-            (answer,) = execute(casino, [read_command(line)], client=Client("cli"))
-            if answer["ok"] or answer["error"]["code"] != "store_unavailable":
-                return answer
-            self.times_away += 1
-        raise AssertionError(f"it is away for too long: {answer}")
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "_PATIENCE_SECONDS", (0,))
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 @pytest.fixture
@@ -97,9 +53,7 @@ def disturb(
         if writers.times_away > 2 * WRITERS:
             break
     writers.finish()
-    assert writers.answers.keys() == undisturbed.answers.keys()
-    for key, answer in writers.answers.items():
-        assert same(answer, undisturbed.answers[key], but=("replayed", "position"))
+    writers.check(undisturbed)
     check_finished(url, undisturbed)
     print(f"away for {writers.times_away} commands")
 

@@ -21,6 +21,10 @@ from tests.infrastructure.proxy import Proxy
 CLIENT = Client("cli")
 OPEN = {"command": "open_account", "key": "open", "account_id": "a", "currency": "USD"}
 DEPOSIT = {"command": "deposit", "key": "in", "account_id": "a", "amount_minor": 100}
+_OTHERS = """
+  FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
 
 
 @pytest.fixture
@@ -263,3 +267,15 @@ def settle_round_commands() -> list[dict[str, Any]]:
         {"command": "settle_round", "round_id": "R"},
     ]  # fmt: skip
     return [{**command, "key": f"k{number}"} for number, command in enumerate(commands)]
+
+
+def test_an_application_keeps_two_connections_at_most_however_many_it_lost(casino, superuser_url):
+    """Those of many applications are to fit into one server, above all when it was away."""
+    send(casino, OPEN)
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        for number in range(10):
+            superuser.execute(f"SELECT pg_terminate_backend(pid, 10000) {_OTHERS}")
+            assert send(casino, {**DEPOSIT, "key": f"in{number}"})[0]["ok"]
+        (count,) = superuser.execute(f"SELECT count(*) {_OTHERS}").fetchone()
+
+    assert count <= 2

@@ -3,13 +3,15 @@
 Only an irregular deal is found, which is what it is recorded for.
 """
 
+from collections.abc import Collection
+
 import pytest
 
 from domain.event import Recorded
-from domain.round import RoundOpened
 from infrastructure.audit.audit import Auditor, Scope
 from infrastructure.audit.findings import Code
 from infrastructure.audit.replay import replay
+from tests.infrastructure.audit.parts import in_one_go, in_parts
 from tests.simulation.model import Ledger
 from tests.simulation.playing import (
     check_books,
@@ -35,6 +37,7 @@ def test_nothing_is_found_in_a_long_sequence_of_commands(seed: int) -> None:
     ]
 
     assert _found(stored) <= _IRREGULAR
+    _is_the_same_in_parts(stored)
     for shoe_id in ledger.shoes:
         assert _found(stored, Scope(shoe=shoe_id)) <= _IRREGULAR
     for round_id in ledger.rounds:
@@ -44,9 +47,20 @@ def test_nothing_is_found_in_a_long_sequence_of_commands(seed: int) -> None:
         assert {finding["code"] for finding in replayed["findings"]} <= _IRREGULAR
 
 
+def _is_the_same_in_parts(stored: list[Recorded]) -> None:
+    loaders = (
+        lambda round_ids: _naming(stored, round_ids),
+        lambda stream: [each for each in stored if each.event.originator_id == stream],
+    )
+    whole = in_one_go(stored, loaders)
+    for parts in (2, 3, 5):
+        cuts = [len(stored) * part // parts for part in range(1, parts)]
+        assert in_parts(stored, loaders, cuts) == whole
+
+
 def _found(stored: list[Recorded], scope: Scope | None = None) -> set[Code]:
     auditor = Auditor(
-        lambda round_id: _naming(stored, round_id),
+        lambda round_ids: _naming(stored, round_ids),
         lambda stream: [each for each in stored if each.event.originator_id == stream],
         scope=scope,
     )
@@ -55,17 +69,12 @@ def _found(stored: list[Recorded], scope: Scope | None = None) -> set[Code]:
     return set(auditor.finish().findings)
 
 
-def _naming(stored: list[Recorded], round_id: str) -> list[Recorded]:
-    streams = {f"round:{round_id}"}
-    streams |= {
-        f"shoe:{event.shoe_id}"
-        for event in _stream(stored, f"round:{round_id}")
-        if isinstance(event, RoundOpened)
-    }
+def _naming(stored: list[Recorded], round_ids: Collection[str]) -> list[Recorded]:
+    streams = {f"round:{round_id}" for round_id in round_ids}
     return [
         each
         for each in stored
-        if each.event.originator_id in streams or getattr(each.event, "round_id", "") == round_id
+        if each.event.originator_id in streams or getattr(each.event, "round_id", "") in round_ids
     ]
 
 

@@ -1,6 +1,6 @@
 """A casino in memory: plays rounds by the domain's own commands and keeps what they record."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from domain.cards import Card, parse_burned_card, parse_card
 from domain.correction import CorrectedBet, Correction
 from domain.event import DomainEvent, Entry, Recorded, Stamp, Unreadable
 from domain.resettlement import resettle
-from domain.round import Declared, Round, RoundOpened
+from domain.round import Declared, Round
 from domain.rules import STANDARD_RULES, Rules
 from domain.shoe import Shoe
 from domain.table import Table
@@ -290,31 +290,24 @@ class Ledger:
         self.save(shoe.end_round(round_.dealt, marked=marked, stamp=self.stamp()))
 
 
-def loader(stored: Iterable[Entry]) -> Callable[[str], list[Entry]]:
-    """Finds a round's own events, those that name it, and its shoe's, as the store does."""
+def loader(stored: Iterable[Entry]) -> Callable[[Collection[str]], list[Entry]]:
+    """Finds rounds' own events and those that name them, as the store does."""
     stored = list(stored)
 
-    def load_round(round_id: str) -> list[Entry]:
-        stream = f"round:{round_id}"
-        shoes = {
-            f"shoe:{entry.event.shoe_id}"
-            for entry in stored
-            if isinstance(entry, Recorded)
-            and isinstance(entry.event, RoundOpened)
-            and entry.event.originator_id == stream
-        }
+    def load_rounds(round_ids: Collection[str]) -> list[Entry]:
+        streams = {f"round:{round_id}" for round_id in round_ids}
         return [
             entry
             for entry in stored
             if (
-                entry.stream in (stream, *shoes)
+                entry.stream in streams
                 if isinstance(entry, Unreadable)
-                else entry.event.originator_id in (stream, *shoes)
-                or getattr(entry.event, "round_id", None) == round_id
+                else entry.event.originator_id in streams
+                or getattr(entry.event, "round_id", None) in round_ids
             )
         ]
 
-    return load_round
+    return load_rounds
 
 
 def streamer(stored: Iterable[Entry]) -> Callable[[str], list[Entry]]:
@@ -336,11 +329,7 @@ def run_audit(stored: Iterable[Entry], *, scope: Scope | None = None, **options:
     """Audits everything, one event after another."""
     stored = list(stored)
     auditor = Auditor(loader(stored), streamer(stored), scope=scope, **options)
-    for item in stored:
-        if isinstance(item, Unreadable):
-            auditor.unreadable(*item)
-        else:
-            auditor.see(item)
+    auditor.see_all(stored)
     return auditor.finish()
 
 
@@ -360,7 +349,7 @@ def audited() -> Callable[..., Report]:
 
 
 @pytest.fixture
-def load_from() -> Callable[[Iterable[Entry]], tuple[Callable[[str], list[Entry]], ...]]:
+def load_from() -> Callable[[Iterable[Entry]], tuple[Callable[..., list[Entry]], ...]]:
     """What loads rounds and streams from a ledger, for an auditor."""
     return lambda stored: (loader(stored), streamer(stored))
 

@@ -371,8 +371,9 @@ def test_a_scope_leaves_out_the_faults_that_lie_elsewhere(scope, evening, audite
 
 
 def test_a_round_is_audited_from_what_names_it_and_its_shoe_alone(evening, audited, load_from):
-    load_round, _ = load_from(evening)
-    own = load_round("R1")
+    load_rounds, load_stream = load_from(evening)
+    own = {each.position: each for each in (*load_rounds(["R1"]), *load_stream("shoe:S1"))}
+    own = [own[position] for position in sorted(own)]
     elsewhere = [
         recorded._replace(event=replace(recorded.event, table_id="T2"))
         if recorded.event.TOPIC == "shoe.opened"

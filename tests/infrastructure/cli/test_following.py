@@ -35,3 +35,25 @@ def test_a_round_that_was_called_off_ends_too(punto, start_punto):
 
     assert (before["round_id"], before["state"]) == ("R", "betting")
     assert (after["round_id"], after["state"]) == ("R", "void")
+
+
+def test_whoever_follows_goes_on_where_its_connection_was_ended(punto, start_punto, sql):
+    punto("simulate", "--seats", "1", "--seed", "5", "--shoes", "1")
+    following = start_punto("rounds", "--limit", "1", "--follow", "--json")
+    following.stdout.readline()
+    (ended,) = sql("""
+        SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 10000))
+          FROM pg_stat_activity
+         WHERE datname = current_database() AND application_name = 'punto'
+    """)
+    played = punto("simulate", "--seats", "1", "--seed", "6", "--json").document
+
+    lines = [json.loads(following.stdout.readline()) for _ in range(played["rounds"])]
+    following.send_signal(signal.SIGINT)
+    _, complaint = following.communicate(timeout=20)
+
+    assert ended == (1,)
+    assert lines == punto("rounds", "--table", "sim6-T1", "--json").lines
+    assert complaint.startswith(b"The store is away, and the rounds go on when it is back: "), (
+        complaint
+    )

@@ -185,6 +185,35 @@ def test_a_run_stops_where_the_store_stays_away_and_leaves_no_hole(
     assert all(line["ok"] for line in again.lines)
 
 
+def test_a_run_whose_commands_are_stored_has_done_them_although_the_store_goes_away_then(
+    punto, url, tmp_path
+):
+    """The read models are brought up to date by whoever asks next."""
+    opening = {"command": "open_account", "key": "k", "account_id": "a", "currency": "USD"}
+    pipe = tmp_path / "commands"
+    os.mkfifo(pipe)
+    with Proxy(tmp_path, url) as proxy:
+
+        def feed():
+            with pipe.open("wb", buffering=0) as end:
+                end.write(json.dumps(opening).encode() + b"\n")
+                while not punto_has_stored(url, 1):
+                    time.sleep(0.01)
+                # The answer, too, is to be through.
+                time.sleep(0.2)
+                proxy.down()
+
+        feeding = threading.Thread(target=feed)
+        feeding.start()
+        ran = punto("run", str(pipe), url=proxy.conninfo)
+        feeding.join()
+
+    assert ran.code == 0
+    assert [line["ok"] for line in ran.lines] == [True]
+    assert ran.err.startswith("punto: No connection to the database: "), ran.err
+    assert [line["account_id"] for line in punto("accounts", "--json").lines] == ["a"]
+
+
 def punto_has_stored(url, events):
     with psycopg.connect(url) as connection:
         (count,) = connection.execute("SELECT count(*) FROM ledger.stored_events").fetchone()

@@ -98,7 +98,8 @@ def test_a_state_kept_by_another_logic_is_not_used(
     casino: Casino, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(casino, opened("a"), *[deposit("a", number) for number in range(1, EVENTS_A_STATE + 9)])
-    monkeypatch.setattr("infrastructure.store.recorder.STATE_LOGIC", states.STATE_LOGIC + 1)
+    for module in ("recorder", "appending"):
+        monkeypatch.setattr(f"infrastructure.store.{module}.STATE_LOGIC", states.STATE_LOGIC + 1)
 
     events = found(casino, "account:a")
     assert [each.originator_version for each in events if isinstance(each, StoredEvent)] == list(
@@ -118,7 +119,7 @@ def test_an_account_with_stakes_in_play_is_kept_whole() -> None:
         currency="USD",
         available_minor=10**18,
         stakes={("R1", "B1"): 5, ("R1", "B2"): 7},
-        commission_due_minor=3,
+        marks={("R0", "B1"): 3},
         is_frozen=True,
     )
     assert restore(states.keep(account)) == account
