@@ -196,10 +196,7 @@ def verify(
     """
     if stream is not None and to is not None:
         raise typer.BadParameter("one of the two is compared: --stream NAME or --to DIR")
-    if to is not None:
-        document = _compare_files(to)
-    else:
-        document = _compare_stream(stream, url, credentials)
+    document = _compare_files(to) if to else _compare_stream(stream, url, credentials)
     if as_json:
         print_json(document)
     else:

@@ -58,6 +58,7 @@ def serve(
         from infrastructure.api.doors import LOOPBACK_NAMES, is_loopback
         from infrastructure.api.server import Server, bind
         from infrastructure.api.service import Service
+        from infrastructure.pages.router import pages_router
     except ModuleNotFoundError:
         # It comes with an extra, as the embedded server does.
         raise StoreError(NOT_INSTALLED) from None
@@ -78,7 +79,7 @@ def serve(
             shown = f"[{address}]" if ":" in address else address
             with casino_on(ledger_database) as casino:
                 service = Service(ledger_database, casino, is_open_without_keys=is_local)
-                application = make_application(service, hosts=hosts)
+                application = make_application(service, routers=[pages_router()], hosts=hosts)
                 ready = partial(_say_where, f"http://{shown}:{bound_port}", has_keys=has_keys)
                 Server(application, ready=ready).run(sockets=[listening])
 

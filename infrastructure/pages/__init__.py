@@ -1,0 +1,1 @@
+"""The pages of `punto serve`: the ledger to look at, in a browser."""
