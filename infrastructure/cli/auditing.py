@@ -10,6 +10,7 @@ from infrastructure.audit.accounts import Tangled
 from infrastructure.audit.audit import Scope, audit
 from infrastructure.audit.findings import Report
 from infrastructure.audit.jobs import AuditIncomplete, audit_with_jobs
+from infrastructure.audit.scoped import audit_scope
 from infrastructure.audit.source import Source, reading
 from infrastructure.cli.ledger import OpenLedger
 from infrastructure.cli.output import Progress
@@ -35,19 +36,12 @@ def audit_ledger(ledger: OpenLedger, scope: Scope, *, jobs: int = 1) -> Report:
 
 
 def _audit(ledger: OpenLedger, scope: Scope, jobs: int) -> Report:
+    can_read_states = ledger.database.can_write
+    if not scope.is_everything:
+        return audit_scope(ledger.connection, scope, can_read_states=can_read_states)
     faults = guard_faults(ledger.connection)
     head = _last_known_position(ledger)
-    can_read_states = ledger.database.can_write
     with reading(ledger.connection, can_read_states=can_read_states) as source:
-        if not scope.is_everything:
-            return audit(
-                source.about(scope),
-                source.reader.naming_rounds,
-                source.reader.entries,
-                scope=scope,
-                history_faults=faults,
-                known=source.known(),
-            )
         if jobs > 1:
             with suppress(Tangled):
                 return _audit_with_jobs(ledger, source, jobs, faults, head)

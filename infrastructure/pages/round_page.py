@@ -22,13 +22,13 @@ from domain.round import (
     RoundVoided,
     ThirdCardDrawn,
 )
-from infrastructure.audit.audit import Scope, audit
+from infrastructure.audit.audit import Scope
 from infrastructure.audit.findings import Report
 from infrastructure.audit.replay import replay
+from infrastructure.audit.scoped import audit_scope
 from infrastructure.pages.formats import Formats
 from infrastructure.pages.ledger import EVENTS_JUDGED_AT_ONCE, AskedLedger, NotThere
 from infrastructure.pages.words import bet_name
-from infrastructure.store.schema import guard_faults
 from projections import postings
 from projections.postings import Posting, Wanted
 
@@ -127,14 +127,7 @@ def _forbidden(shown: dict[str, Any]) -> tuple[str, ...]:
 
 def _audit(ledger: AskedLedger, round_id: str) -> Report:
     """Judges the round with every event that names it, its shoe and its table."""
-    reader = ledger.reader
-    return audit(
-        iter([reader.naming_round(round_id)]),
-        reader.naming_round,
-        reader.entries,
-        scope=Scope(round=round_id),
-        history_faults=guard_faults(ledger.connection),
-    )
+    return audit_scope(ledger.connection, Scope(round=round_id), can_read_states=False)
 
 
 def _steps(
