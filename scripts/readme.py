@@ -27,6 +27,10 @@ _DIFFERS = (
         re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00"),
         "2026-11-29T20:15:00.000000+00:00",
     ),
+    (
+        re.compile(r"urn:puntobanco:main:[0-9a-f-]{36}"),
+        "urn:puntobanco:main:5f0c7a52-9d3e-4b8a-a1c6-2e7d40b9f813",
+    ),
     # The days of the simulation are always the same.
     (re.compile(r"(?!2026-01-0[123])20\d\d-\d\d-\d\d"), "2026-11-29"),
 )
