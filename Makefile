@@ -23,6 +23,7 @@ chaos: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench_feed.py
 
 # Versions and hashes of everything that is installed, for every platform.
 lock:

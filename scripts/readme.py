@@ -29,6 +29,10 @@ _DIFFERS = (
     ),
     (re.compile(r"punto_[0-9a-f]{12}_[\w-]{43}"), "punto_5f1c0a9be2d4_…"),
     (re.compile(r"\b(?!0{12})[0-9a-f]{12}\b"), "5f1c0a9be2d4"),
+    (
+        re.compile(r"urn:puntobanco:main:[0-9a-f-]{36}"),
+        "urn:puntobanco:main:5f0c7a52-9d3e-4b8a-a1c6-2e7d40b9f813",
+    ),
     # The days of the simulation are always the same.
     (re.compile(r"(?!2026-01-0[123])20\d\d-\d\d-\d\d"), "2026-11-29"),
 )

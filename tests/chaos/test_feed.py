@@ -112,7 +112,7 @@ def must_be_equal(url: str, servers: Sequence[NatsServer], head: int) -> None:
 @pytest.fixture
 def head(url: str) -> int:
     """A ledger with many events; its head."""
-    shoes = max(EVENTS_PUBLISHED // 3_300, 1)
+    shoes = -(-EVENTS_PUBLISHED // 3_300)
     ran = punto(
         "simulate", "--tables", "1", "--shoes", str(shoes), "--seats", "7", "--seed", "1",
         PUNTO_DATABASE_URL=url,
