@@ -35,7 +35,7 @@ from domain.site import GamingDayClosed, GamingDaySet
 from infrastructure.exports.days import Books, DaysOf
 from infrastructure.exports.errors import ExportRefused
 from infrastructure.exports.tables import EVENTS, Place, batch_from
-from infrastructure.feed.envelope import public_data
+from infrastructure.feed.envelope import PRIVATE, public_data
 from infrastructure.store.mapper import EventMapper
 from projections.day_measures import Wager
 from projections.rounds import RoundRow, Rounds
@@ -105,26 +105,21 @@ class LogTables:
         self._ended: OrderedDict[str, _Round] = OrderedDict()
         self._fold_round = Rounds().apply
         self._mapper = EventMapper(JSONTranscoder())
+        # All events of a command have the same key.
+        self._key, self._key_length = "", len(_KEY) + 2
         self._take: dict[type[DomainEvent], Callable[[Recorded, DaysOf], None]] = {
             RoundOpened: self._take_opened,
             CommissionCharged: self._take_commission,
             CommissionMarked: self._take_commission,
             SettlementReversed: self._take_reversed,
             **dict.fromkeys((GamingDaySet, GamingDayClosed), self._take_site),
+            BetPlaced: self._take_bet_placed,
+            BetSettled: self._take_bet_settled,
             **dict.fromkeys(
-                (
-                    BetPlaced,
-                    BetCancelled,
-                    BettingClosed,
-                    CardDealt,
-                    ThirdCardDrawn,
-                    RoundResolved,
-                    BetSettled,
-                    RoundSettled,
-                    RoundVoided,
-                    RoundCorrected,
-                ),
-                self._take_of_round,
+                (BettingClosed, CardDealt, ThirdCardDrawn, RoundResolved), self._take_play
+            ),
+            **dict.fromkeys(
+                (BetCancelled, RoundSettled, RoundVoided, RoundCorrected), self._take_of_round
             ),
         }
 
@@ -173,9 +168,18 @@ class LogTables:
             [event.at for event in events],
             [event.actor for event in events],
             [event.key for event in events],
-            [_data(state, event) for state, event in zip(states, events, strict=True)],
+            [self._data(state, event) for state, event in zip(states, events, strict=True)],
         )
         return batch_from(EVENTS, columns)
+
+    def _data(self, state: bytes, event: DomainEvent) -> bytes:
+        """What of a state comes after time, actor and key, which stand first in it."""
+        if event.TOPIC in PRIVATE:
+            state = public_data(event.TOPIC, state)
+        if event.key != self._key:
+            self._key, self._key_length = event.key, len(_KEY) + len(json.encode(event.key))
+        start = state.index(_KEY) + self._key_length
+        return b"{" + state[start + 1 :] if state[start] == _COMMA else b"{}"
 
     def _take_site(self, recorded: Recorded, _: DaysOf) -> None:
         self._books.take(recorded.position, cast(GamingDaySet | GamingDayClosed, recorded.event))
@@ -187,31 +191,45 @@ class LogTables:
         self._open[round_id] = _Round(row, days.day, recorded.position)
 
     def _take_of_round(self, recorded: Recorded, days: DaysOf) -> None:
-        round_id = recorded.event.originator_id.removeprefix("round:")
-        round_ = self._known(round_id, recorded.position)
+        round_ = self._known_of(recorded)
         if round_ is None:
             # A tombstone, before its round was opened.
             return
         event = recorded.event
-        if not isinstance(event, CardDealt | ThirdCardDrawn | BettingClosed | RoundResolved):
-            self._take_bets(round_, recorded, days)
+        self._take_bets(round_, recorded, days)
         _fold(self._fold_round, round_, recorded)
-        if isinstance(event, RoundSettled | RoundVoided):
+        if isinstance(event, RoundCorrected):
+            self._write(round_)
+        elif not isinstance(event, BetCancelled):
             round_.day, round_.is_ended = days.day, True
-            del self._open[round_id]
+            del self._open[round_.row.round_id]
             self._keep(round_)
             self._write(round_)
-        elif isinstance(event, RoundCorrected):
-            self._write(round_)
+
+    def _take_play(self, recorded: Recorded, _: DaysOf) -> None:
+        if (round_ := self._known_of(recorded)) is not None:
+            _fold(self._fold_round, round_, recorded)
+
+    def _take_bet_placed(self, recorded: Recorded, _: DaysOf) -> None:
+        if (round_ := self._known_of(recorded)) is not None:
+            _fold_bets(round_, recorded.event)
+            _fold(self._fold_round, round_, recorded)
+
+    def _take_bet_settled(self, recorded: Recorded, days: DaysOf) -> None:
+        round_ = self._known_of(recorded)
+        if round_ is not None:
+            event = cast(BetSettled, recorded.event)
+            _fold_bets(round_, event)
+            write = _BetWriter(self.rows["bets", days.day], round_, recorded, days)
+            write(event.bet_id, round_.bets[event.bet_id], result=event.result.value)
+            # It leaves the round's row as it is.
+            if not round_.is_ended:
+                round_.position = recorded.position
 
     def _take_bets(self, round_: _Round, recorded: Recorded, days: DaysOf) -> None:
         """Writes the bets that an event resolves, or takes back."""
         event = recorded.event
         write = _BetWriter(self.rows["bets", days.day], round_, recorded, days)
-        if isinstance(event, BetSettled):
-            _fold_bets(round_, event)
-            write(event.bet_id, round_.bets[event.bet_id], result=event.result.value)
-            return
         match event:
             case BetCancelled():
                 wager = round_.bets.get(event.bet_id)
@@ -267,6 +285,10 @@ class LogTables:
                     days.own_day,
                 )
             )
+
+    def _known_of(self, recorded: Recorded) -> _Round | None:
+        round_id = recorded.event.originator_id.removeprefix("round:")
+        return self._open.get(round_id) or self._known(round_id, recorded.position)
 
     def _known(self, round_id: str, position: int) -> _Round | None:
         """A round as it stands before a position; None where it is not open by then."""
@@ -352,13 +374,6 @@ class _BetWriter:
                 self._line,
             )
         )
-
-
-def _data(state: bytes, event: DomainEvent) -> bytes:
-    """What of a state comes after time, actor and key, which stand first in it."""
-    state = public_data(event.TOPIC, state)
-    start = state.index(_KEY) + len(_KEY) + len(json.encode(event.key))
-    return b"{" + state[start + 1 :] if state[start] == _COMMA else b"{}"
 
 
 def _fold(

@@ -41,6 +41,17 @@ RANGES_NAMED_MAX = 20
 _UNMOVED = ("account_id", "currency", "opened_at", "position")
 """What stays the same of an account, whatever is recorded after an export."""
 
+_POSITION = {table.name: table.schema.names.index("position") for table in TABLES}
+_KEY = {table.name: [table.schema.names.index(each) for each in table.key] for table in TABLES}
+_AMOUNTS = {
+    table.name: (
+        table.schema.names.index("currency") if table.sums else 0,
+        [(each, table.schema.names.index(each)) for each in table.sums],
+    )
+    for table in TABLES
+}
+# Where in a row its position, its key and its amounts stand.
+
 Row = tuple[Any, ...]
 Range = tuple[str, int]
 """A table's name and the number of a range of positions."""
@@ -58,11 +69,14 @@ class _Side:
         assert isinstance(other, _Side)
         return (self.count, self.digest) == (other.count, other.digest)
 
-    def add(self, digest: bytes, sums: Counter[tuple[str, str]], *, sign: int) -> None:
+    def add(self, place: Place, row: Row, *, sign: int = 1) -> None:
+        name, day = place
         self.count += sign
+        digest = sha256(repr((day.toordinal(), row)).encode()).digest()
         self.digest = (self.digest + sign * int.from_bytes(digest)) % (1 << 256)
-        for key, amount_minor in sums.items():
-            self.sums[key] += sign * amount_minor
+        currency_at, amounts = _AMOUNTS[name]
+        for column, where in amounts:
+            self.sums[row[currency_at], column] += sign * (row[where] or 0)
 
     def to_json(self) -> dict[str, Any]:
         return {"count": self.count, "hash": f"{self.digest:064x}"}
@@ -119,9 +133,9 @@ class _Comparison:
 
     def run(self, progress: Progress | None) -> dict[str, Any]:
         for place, row, _ in self._in_files(report=True):
-            self._side(place, row, 1).add(*_hashed(place, row), sign=1)
+            self._side(place, row, 1).add(place, row)
         for place, row, sign in self._in_ledger(progress):
-            self._side(place, row, 0).add(*_hashed(place, row), sign=sign)
+            self._side(place, row, 0).add(place, row, sign=sign)
         differing = [key for key, (one, other) in sorted(self._sides.items()) if one != other]
         self._name_records(set(differing[:RANGES_NAMED_MAX]))
         self._compare_hashes()
@@ -176,7 +190,7 @@ class _Comparison:
                 continue
             place, batch = found
             as_of = self._as_of.get(place[1], 0)
-            where = BY_NAME[place[0]].schema.get_field_index("position")
+            where = _POSITION[place[0]]
             for row in self._rows(place, batch):
                 if row[where] <= as_of:
                     yield place, row, 1
@@ -292,26 +306,12 @@ class _Comparison:
         return dict(sorted(totals.items()))
 
 
-def _hashed(place: Place, row: Row) -> tuple[bytes, Counter[tuple[str, str]]]:
-    """The hash of a row and its day, and its amounts by currency and column."""
-    table = BY_NAME[place[0]]
-    sums: Counter[tuple[str, str]] = Counter()
-    if table.sums:
-        names = table.schema.names
-        currency = row[names.index("currency")]
-        for column in table.sums:
-            sums[currency, column] = row[names.index(column)] or 0
-    return sha256(repr((place[1].isoformat(), row)).encode()).digest(), sums
-
-
 def _range_of(place: Place, row: Row) -> Range:
-    position = row[BY_NAME[place[0]].schema.get_field_index("position")]
-    return place[0], (position - 1) // RANGE_SIZE
+    return place[0], (row[_POSITION[place[0]]] - 1) // RANGE_SIZE
 
 
 def _key(place: Place, row: Row) -> Row:
-    table = BY_NAME[place[0]]
-    return tuple(row[table.schema.get_field_index(name)] for name in table.key)
+    return tuple(row[where] for where in _KEY[place[0]])
 
 
 def _is_readable(path: Path, table: Table, format_: Format) -> bool:
