@@ -28,7 +28,7 @@ CATCH_UP_SECONDS_MAX = 2.0
 """How long a question waits for the read models to come up to the head."""
 POLL_SECONDS = 0.5
 GATHERING_SECONDS = 0.1
-"""So long events gather before they are folded, where nobody asks: many cost hardly more."""
+"""So long events gather where nobody asks: to fold many costs little more than one."""
 AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, StoreError)
 """What it looks like when the store is away."""
 _BEING_BUILT = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
