@@ -14,12 +14,12 @@ from starlette.responses import Response
 from infrastructure.api.callers import Caller, Permission
 from infrastructure.api.problems import Problem
 from infrastructure.api.service import Service
-from infrastructure.audit.audit import Scope, audit
+from infrastructure.audit.audit import Scope
 from infrastructure.audit.replay import replay
+from infrastructure.audit.scoped import audit_scope
 from infrastructure.books.statement import statement
 from infrastructure.commands.contract import ID_PATTERN
 from infrastructure.store.reader import LogReader
-from infrastructure.store.schema import guard_faults
 from projections import balances, postings, rounds, shoes, tables
 
 LIST_MAX = 1_000
@@ -178,17 +178,9 @@ def show_round(
 def audit_round(request: Request, round_id: Id) -> Response:
     """What the audit finds in a round, its accounts and its shoe's order."""
     with service_of(request).reading() as connection:
-        reader = LogReader(connection)
-        entries = reader.naming_round(round_id)
-        if not entries:
+        report = audit_scope(connection, Scope(round=round_id))
+        if not report.rounds and not report.findings:
             raise Problem("unknown_round", f"there is no round {round_id}")
-        report = audit(
-            [entries],
-            reader.naming_round,
-            reader.entries,
-            scope=Scope(round=round_id),
-            history_faults=guard_faults(connection),
-        )
     return answer(report.to_json())
 
 

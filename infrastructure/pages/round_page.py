@@ -22,13 +22,13 @@ from domain.round import (
     RoundVoided,
     ThirdCardDrawn,
 )
-from infrastructure.audit.audit import Scope, audit
+from infrastructure.audit.audit import Scope
 from infrastructure.audit.findings import Report
 from infrastructure.audit.replay import replay
+from infrastructure.audit.scoped import audit_scope
 from infrastructure.pages.formats import Formats
 from infrastructure.pages.ledger import EVENTS_JUDGED_AT_ONCE, AskedLedger, NotThere
 from infrastructure.pages.words import bet_name
-from infrastructure.store.schema import guard_faults
 from projections import postings
 from projections.postings import Posting, Wanted
 
@@ -114,7 +114,7 @@ def round_view(
             postings.postings(ledger.connection, Wanted(until=until, round_id=round_id))
         ),
         recorded_until=until,
-        report=_audit(ledger, round_id) if is_judged else None,
+        report=audit_scope(ledger.connection, Scope(round=round_id)) if is_judged else None,
         forbidden=_forbidden(shown),
     )
 
@@ -123,18 +123,6 @@ def _forbidden(shown: dict[str, Any]) -> tuple[str, ...]:
     """The hands that hold a third card which the tableau does not allow."""
     codes = {finding["code"] for finding in shown["findings"]}
     return tuple(hand for hand in ("player", "banker") if f"{hand}_third_card_unexpected" in codes)
-
-
-def _audit(ledger: AskedLedger, round_id: str) -> Report:
-    """Judges the round with every event that names it, its shoe and its table."""
-    reader = ledger.reader
-    return audit(
-        iter([reader.naming_round(round_id)]),
-        reader.naming_round,
-        reader.entries,
-        scope=Scope(round=round_id),
-        history_faults=guard_faults(ledger.connection),
-    )
 
 
 def _steps(
