@@ -178,9 +178,9 @@ def show_round(
 def audit_round(request: Request, round_id: Id) -> Response:
     """What the audit finds in a round, its accounts and its shoe's order."""
     with service_of(request).reading() as connection:
-        report = audit_scope(connection, Scope(round=round_id), can_read_states=False)
-    if not report.rounds and not report.findings:
-        raise Problem("unknown_round", f"there is no round {round_id}")
+        report = audit_scope(connection, Scope(round=round_id))
+        if not report.rounds and not report.findings:
+            raise Problem("unknown_round", f"there is no round {round_id}")
     return answer(report.to_json())
 
 

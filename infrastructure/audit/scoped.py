@@ -1,4 +1,4 @@
-"""Judges one round, shoe or table from what the log holds about it."""
+"""Audits one round, shoe or table from the store, as it is at one moment."""
 
 from typing import Any
 
@@ -10,10 +10,11 @@ from infrastructure.audit.source import reading
 from infrastructure.store.schema import guard_faults
 
 
-def audit_scope(connection: Connection[Any], scope: Scope, *, can_read_states: bool) -> Report:
-    """What the whole audit would find of a scope; a report of no round where there is none."""
+def audit_scope(connection: Connection[Any], scope: Scope) -> Report:
+    """Judges what is within a scope, with all that has to do with it."""
+    assert not scope.is_everything, "the whole ledger is not judged in one go"
     faults = guard_faults(connection)
-    with reading(connection, can_read_states=can_read_states) as source:
+    with reading(connection, can_read_states=False) as source:
         return audit(
             source.about(scope),
             source.reader.naming_rounds,

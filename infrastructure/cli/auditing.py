@@ -36,12 +36,11 @@ def audit_ledger(ledger: OpenLedger, scope: Scope, *, jobs: int = 1) -> Report:
 
 
 def _audit(ledger: OpenLedger, scope: Scope, jobs: int) -> Report:
-    can_read_states = ledger.database.can_write
     if not scope.is_everything:
-        return audit_scope(ledger.connection, scope, can_read_states=can_read_states)
+        return audit_scope(ledger.connection, scope)
     faults = guard_faults(ledger.connection)
     head = _last_known_position(ledger)
-    with reading(ledger.connection, can_read_states=can_read_states) as source:
+    with reading(ledger.connection, can_read_states=ledger.database.can_write) as source:
         if jobs > 1:
             with suppress(Tangled):
                 return _audit_with_jobs(ledger, source, jobs, faults, head)

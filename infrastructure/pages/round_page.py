@@ -114,7 +114,7 @@ def round_view(
             postings.postings(ledger.connection, Wanted(until=until, round_id=round_id))
         ),
         recorded_until=until,
-        report=_audit(ledger, round_id) if is_judged else None,
+        report=audit_scope(ledger.connection, Scope(round=round_id)) if is_judged else None,
         forbidden=_forbidden(shown),
     )
 
@@ -123,11 +123,6 @@ def _forbidden(shown: dict[str, Any]) -> tuple[str, ...]:
     """The hands that hold a third card which the tableau does not allow."""
     codes = {finding["code"] for finding in shown["findings"]}
     return tuple(hand for hand in ("player", "banker") if f"{hand}_third_card_unexpected" in codes)
-
-
-def _audit(ledger: AskedLedger, round_id: str) -> Report:
-    """Judges the round with every event that names it, its shoe and its table."""
-    return audit_scope(ledger.connection, Scope(round=round_id), can_read_states=False)
 
 
 def _steps(

@@ -2,6 +2,9 @@
 
 import pytest
 
+from infrastructure.pages.ledger import AskedLedger
+from infrastructure.pages.ledger_page import Follower, ledger_view
+from infrastructure.store.reader import LogReader
 from tests.infrastructure.pages.html import check, parse
 
 PAGES = (
@@ -315,3 +318,11 @@ def test_the_ledger_shows_its_head_and_how_far_everything_has_come(look):
     assert {row[1] for row in rows_of(page, "Read models")} == {head}
     assert "protected from changes" in page.text
     assert "R4" in [each.text for each in page.all("a")]
+
+
+def test_the_ledger_shows_how_far_behind_a_feed_is(ledger_to_look_at):
+    with ledger_to_look_at.connect() as connection:
+        asked = AskedLedger(connection, LogReader(connection))
+        head = asked.reader.head()
+        view = ledger_view(asked, lambda: [("nats", head - 7)])
+    assert view.feeds == (Follower("nats", head - 7, 7),)
