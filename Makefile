@@ -22,8 +22,8 @@ chaos: .venv/ready
 	PUNTO_CHAOS=20 $(BIN)/pytest tests/chaos -n 2
 
 bench: .venv/ready
-	$(BIN)/python scripts/bench.py
-	$(BIN)/python scripts/bench_feed.py
+	$(BIN)/python -m scripts.bench
+	$(BIN)/python -m scripts.bench_feed
 
 # Versions and hashes of everything that is installed, for every platform.
 lock:

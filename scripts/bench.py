@@ -6,7 +6,8 @@ Every figure is the median of runs that take turns, on one server, fsync on:
 - `limit`: bare psycopg with the same rows. For what appends, binary COPY into a
   table of the same shape, as many rounds a commit as the figure allows; for what
   reads, the server's own ordered COPY to nowhere; for a rebuild, COPY of the
-  finished rows with their indexes; for the audit, reading and decoding alone.
+  finished rows with their indexes; for the audit, reading and decoding alone; for
+  an export, COPY to Arrow to Parquet without our decoding.
 - `stock`: the eventsourcing library's own application, recorder, reading and
   tracking, for the same work: the same rounds decided by the same domain on
   aggregates in memory, the same events by the same mapper. Beside a rebuild it is
@@ -60,8 +61,9 @@ from infrastructure.store.mapper import EventMapper
 from infrastructure.store.reader import LogReader
 from infrastructure.store.session import Beside, ClientKey, Found, Remembered, Row
 from projections import runner
+from scripts import bench_export
 
-TABLES, SEATS, SHOES = 16, 7, 12
+TABLES, SEATS, SHOES = 16, 7, 24
 ROUNDS_A_COMMIT, IMPORTED_ROUNDS_A_COMMIT = 50, 250
 RUNS = 3
 # The library's recorder hangs on a save of some 1,500 events or more.
@@ -284,6 +286,9 @@ class Bench:
                     ("audit", lambda: _audit(reader)),  # noqa: B023
                 ):
                     self._grown(name, size, _seconds(work) / head)
+            folder = self._folder / "export"
+            folder.mkdir()
+            self._results["export"] = bench_export.measure(database.conninfo, folder)
 
     def _grown(self, name: str, events: int, seconds: float) -> None:
         self._results[name].setdefault("growth", {})[str(events)] = round(seconds * 1e6, 2)
