@@ -102,7 +102,13 @@ BET = {
 }
 STEP = {"version": NUMBER, "event": TEXT, "at": TEXT, "actor": TEXT}
 AUDIT = {"rounds": NUMBER, "rounds_with_findings": NUMBER, "findings": (dict,), "examples": NAMES}
-STATUS = {"database_url": TEXT, "head": NUMBER, "projections": NAMES, "interrupted": NAMES}
+STATUS = {
+    "database_url": TEXT,
+    "head": NUMBER,
+    "projections": NAMES,
+    "feeds": NAMES,
+    "interrupted": NAMES,
+}
 PROJECTION = {"name": TEXT, "position": NUMBER, "lag_events": NUMBER, "parked": NUMBER}
 
 LISTS = {"tables": TABLE, "shoes": SHOE, "accounts": ACCOUNT, "rounds": ROUND}
@@ -358,6 +364,7 @@ def test_the_status_has_these_names_and_shows_interrupted_rounds(punto, played, 
     names = [projection["name"] for projection in status["projections"]]
     assert names == ["balances", "days", "journal", "rounds", "shoes", "tables"]
     assert sql("SELECT max(position) FROM ledger.events") == [(status["head"],)]
+    assert status["feeds"] == []
     assert status["interrupted"] == ["R4"]
 
 
