@@ -103,6 +103,15 @@ async def who_is_calling(request: Request) -> Caller:
     return await callers.of(_key_of(request))
 
 
+async def is_still_calling(request: Request, caller: Caller) -> bool:
+    """Whether the key of a request that goes on is still good for the same."""
+    try:
+        return await who_is_calling(request) == caller
+    except Problem as problem:
+        # While the store is away nobody can tell, and nothing is to be had.
+        return problem.code == "store_unavailable"
+
+
 def _key_of(request: Request) -> str | None:
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme:

@@ -16,7 +16,7 @@ from infrastructure.api.asking import (
     answer,
     service_of,
 )
-from infrastructure.api.callers import Caller, Permission
+from infrastructure.api.callers import Caller, Permission, is_still_calling
 from infrastructure.api.live import Live, Places, Wanted, page_of
 from infrastructure.api.problems import Problem
 from infrastructure.store.reader import LogReader
@@ -54,7 +54,11 @@ async def follow_events(
     """
     live: Live = request.app.state.live
     wanted = _wanted(caller, table, shoe, account, types)
-    stream = await live.follow(_last_event_id(request, after), wanted)
+    stream = await live.follow(
+        _last_event_id(request, after),
+        wanted,
+        may_go_on=lambda: is_still_calling(request, caller),
+    )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(stream, media_type=EVENT_STREAM, headers=headers)
 

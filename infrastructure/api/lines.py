@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from domain.errors import Refused
-from infrastructure.api.callers import Caller, Permission
+from infrastructure.api.callers import Caller, Permission, is_still_calling
 from infrastructure.api.doors import COMMANDS_PATH, must_be
 from infrastructure.api.service import Service
 from infrastructure.api.writes import client_of, command_for
@@ -80,6 +80,8 @@ async def _answers(request: Request, caller: Caller) -> AsyncIterator[bytes]:
         async for data in request.stream():
             lines = splitter.feed(data) if data else splitter.end()
             for start in range(0, len(lines), TAKEN_TOGETHER_MAX):
+                if not await is_still_calling(request, caller):
+                    return
                 some = lines[start : start + TAKEN_TOGETHER_MAX]
                 answered, goes_on = await run_sync(_run, service, caller, number, some)
                 number += len(some)

@@ -6,8 +6,9 @@ what was said last, or, where it is further behind, what stands in the store.
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -172,8 +173,12 @@ class Live:
         self.tell_readers()
         await run_sync(self._thread.join)
 
-    async def follow(self, after: int | None, wanted: Wanted) -> AsyncIterator[bytes]:
+    async def follow(
+        self, after: int | None, wanted: Wanted, *, may_go_on: Callable[[], Awaitable[bool]]
+    ) -> AsyncIterator[bytes]:
         """Server-sent events after a position, or from now on, as long as the service runs.
+
+        `may_go_on` is asked now and then whether the reader may still read.
 
         A comment keeps the connection alive and tells the position that a
         reader has come to, where none of the events was for it.
@@ -181,14 +186,21 @@ class Live:
         if self._readers >= READERS_MAX:
             raise Problem("too_many_streams", "too many streams are open: try again")
         position = await run_sync(self._head) if after is None else after
-        return self._stream(position, wanted)
+        return self._stream(position, wanted, may_go_on)
 
-    async def _stream(self, position: int, wanted: Wanted) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, position: int, wanted: Wanted, may_go_on: Callable[[], Awaitable[bool]]
+    ) -> AsyncIterator[bytes]:
+        ask_again_at = 0.0
         self._readers += 1
         self._is_wanted.set()
         try:
             yield b"retry: 1000\n: from position %d on\n\n" % position
             while not self._is_stopping.is_set():
+                if time.monotonic() > ask_again_at:
+                    if not await may_go_on():
+                        return
+                    ask_again_at = time.monotonic() + KEEP_ALIVE_SECONDS
                 news = self._news
                 some = await self.after(position)
                 if not some:

@@ -24,6 +24,9 @@ from infrastructure.store.schema import LEDGER_ROLE
 
 NOT_INSTALLED = "There is no HTTP service: pip install 'puntobanco[service]'"
 
+UNSPECIFIED = ("0.0.0.0", "::")  # noqa: S104 - named, not bound
+"""They mean every address, and nobody calls them by that."""
+
 holding = typer.Typer(no_args_is_help=True, help="The keys of the service.")
 
 _AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
@@ -64,6 +67,8 @@ def serve(
         raise StoreError(NOT_INSTALLED) from None
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="punto: %(message)s")
     is_local = is_loopback(host)
+    if host in UNSPECIFIED and not name:
+        raise typer.BadParameter(f"--host {host} needs a --name, under which it is reached")
     hosts = {host, *(name or ()), *(LOOPBACK_NAMES if is_local else ())}
     with open_database(load_settings(), progress=say) as ledger_database:
         ledger_database.check_writable()

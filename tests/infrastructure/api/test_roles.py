@@ -192,6 +192,19 @@ def test_a_revoked_key_is_refused(database, holding, monkeypatch):
     assert auditor.get("/v1/tables").status_code == 401
 
 
+def test_a_stream_ends_when_its_key_is_revoked(database, holding, monkeypatch):
+    monkeypatch.setattr("infrastructure.api.callers.KEY_SECONDS_MAX", 0)
+    monkeypatch.setattr("infrastructure.api.live.KEEP_ALIVE_SECONDS", 0.1)
+    auditor = holding("auditor")
+    with auditor.client.stream("GET", "/v1/events?after=0") as response:
+        lines = response.iter_lines()
+        assert next(lines) == "retry: 1000"
+        with database.connect() as connection:
+            revoke_key(connection, list_keys(connection)[0].id)
+        assert response.status_code == 200
+        assert all(not line.startswith("data") for line in lines)
+
+
 def test_a_cookie_asks_and_does_not_write(url, holding):
     key = holding("supervisor").client.headers["authorization"].removeprefix("Bearer ")
     with httpx.Client(base_url=url, cookies={"punto_key": key}, trust_env=False) as browser:

@@ -55,7 +55,9 @@ def test_without_a_key_it_says_that_it_listens_on_this_machine_alone(serve):
 
 
 def test_without_a_key_it_listens_nowhere_else(punto):
-    assert "Nobody has a key" in punto("serve", "--host", "0.0.0.0", "--port", "0").refusal()
+    everywhere = ("serve", "--host", "0.0.0.0", "--port", "0")
+    assert "Nobody has a key" in punto(*everywhere, "--name", "punto.example").refusal()
+    assert "needs a --name" in punto(*everywhere).refusal()
 
 
 def test_a_port_that_is_taken_is_said_in_a_line(punto, serve):
