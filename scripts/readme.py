@@ -27,6 +27,8 @@ _DIFFERS = (
         re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00"),
         "2026-11-29T20:15:00.000000+00:00",
     ),
+    (re.compile(r"punto_[0-9a-f]{12}_[\w-]{43}"), "punto_5f1c0a9be2d4_…"),
+    (re.compile(r"\b(?!0{12})[0-9a-f]{12}\b"), "5f1c0a9be2d4"),
     # The days of the simulation are always the same.
     (re.compile(r"(?!2026-01-0[123])20\d\d-\d\d-\d\d"), "2026-11-29"),
 )
@@ -78,7 +80,16 @@ def runner(folder: Path, text: str) -> Callable[[str], str]:
     return run
 
 
+def stop_serving(run: Callable[[str], str]) -> None:
+    """Ends the service that the README started, where a command of it did not."""
+    run("kill $(cat serve.pid)")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
         before = README.read_text()
-        README.write_text(with_outputs(before, runner(Path(temporary), before)))
+        run = runner(Path(temporary), before)
+        try:
+            README.write_text(with_outputs(before, run))
+        finally:
+            stop_serving(run)

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scripts.readme import README, runner, with_outputs
+from scripts.readme import README, runner, stop_serving, with_outputs
 
 TEXT = README.read_text()
+
+# The README serves at one port, so its commands run once at a time.
+pytestmark = pytest.mark.xdist_group("readme")
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +21,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(folder):
-    return runner(folder, TEXT)
+    run = runner(folder, TEXT)
+    yield run
+    stop_serving(run)
 
 
 def test_every_command_prints_what_the_readme_shows(run):

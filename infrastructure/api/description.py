@@ -72,7 +72,8 @@ def describe(application: FastAPI) -> dict[str, Any]:
         }
         shapes = schemas()
         for write in WRITES:
-            _describe_write(document["paths"][write.path]["post"], write, shapes)
+            operation = _describe_write(write, shapes)
+            document["paths"].setdefault(write.path, {})["post"] = operation
         for operations in document["paths"].values():
             for operation in operations.values():
                 if operation["operationId"] not in COMMANDS:
@@ -90,8 +91,11 @@ def describe(application: FastAPI) -> dict[str, Any]:
     return application.openapi_schema
 
 
-def _describe_write(operation: dict[str, Any], write: Write, shapes: dict[str, Schema]) -> None:
-    operation["summary"] = write.command.replace("_", " ").capitalize()
+def _describe_write(write: Write, shapes: dict[str, Schema]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": write.command,
+        "summary": write.command.replace("_", " ").capitalize(),
+    }
     in_path, example = example_of(write.command)
     operation["parameters"] = [
         {
@@ -113,6 +117,7 @@ def _describe_write(operation: dict[str, Any], write: Write, shapes: dict[str, S
         },
         **_problems([code for code in STATUS if code not in _NOT_OF_WRITES]),
     }
+    return operation
 
 
 def _in_path(name: str) -> dict[str, Any]:

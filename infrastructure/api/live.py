@@ -7,13 +7,15 @@ what was said last, or, where it is further behind, what stands in the store.
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import psycopg
 from anyio.to_thread import run_sync
+from eventsourcing.persistence import JSONTranscoder
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
@@ -22,7 +24,7 @@ from domain.round import RoundOpened
 from domain.shoe import ShoeOpened
 from infrastructure.api.problems import Problem
 from infrastructure.api.service import AWAY, Service, first_line, log
-from infrastructure.store.mapper import facts
+from infrastructure.store.mapper import EventMapper
 from infrastructure.store.reader import LogReader
 from projections.runner import CHANNEL
 
@@ -150,18 +152,19 @@ class Live:
         self._news = asyncio.Event()
         self._readers = 0
         self._is_stopping = threading.Event()
-        self._has_started = threading.Event()
+        self._is_wanted = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="live", daemon=True)
 
     async def start(self) -> None:
-        """Follows the log from its head on."""
+        """Follows the log as soon as there is a reader."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
     def tell_readers(self) -> None:
         """Ends all streams, so that their connections do not hold up the end of the service."""
         self._is_stopping.set()
+        self._is_wanted.set()
         self._news.set()
 
     async def stop(self) -> None:
@@ -177,11 +180,12 @@ class Live:
         """
         if self._readers >= READERS_MAX:
             raise Problem("too_many_streams", "too many streams are open: try again")
-        position = await self._head() if after is None else after
+        position = await run_sync(self._head) if after is None else after
         return self._stream(position, wanted)
 
     async def _stream(self, position: int, wanted: Wanted) -> AsyncIterator[bytes]:
         self._readers += 1
+        self._is_wanted.set()
         try:
             yield b"retry: 1000\n: from position %d on\n\n" % position
             while not self._is_stopping.is_set():
@@ -201,6 +205,8 @@ class Live:
             return
         finally:
             self._readers -= 1
+            if not self._readers and not self._is_stopping.is_set():
+                self._is_wanted.clear()
 
     async def after(self, position: int) -> Sequence[Said]:
         """The next events after a position, a page at most."""
@@ -211,9 +217,9 @@ class Live:
             return self._kept[start : start + PAGE]
         return await run_sync(self._from_store, position)
 
-    async def _head(self) -> int:
-        await run_sync(self._has_started.wait, 5.0)
-        return self._position
+    def _head(self) -> int:
+        with self._service.reading() as connection:
+            return LogReader(connection).head()
 
     def _from_store(self, position: int) -> Sequence[Said]:
         with self._service.reading() as connection:
@@ -221,6 +227,7 @@ class Live:
 
     def _run(self) -> None:
         while not self._is_stopping.is_set():
+            self._is_wanted.wait()
             try:
                 self._read()
             except (*AWAY, psycopg.Error) as error:
@@ -228,35 +235,41 @@ class Live:
                 self._is_stopping.wait(1.0)
 
     def _read(self) -> None:
+        """Reads the log from its head on, as long as anybody follows it."""
         with self._service.database.connect() as connection:
             connection.execute(f"LISTEN {CHANNEL}")
-            position = self._position
-            if not self._has_started.is_set():
-                position = LogReader(connection).head()
-                self._tell((), position)
-                self._has_started.set()
-            while not self._is_stopping.is_set():
+            position = LogReader(connection).head()
+            self._call(self._begin_at, position)
+            while self._is_wanted.is_set() and not self._is_stopping.is_set():
                 said = page_of(connection, self._places, position, PAGE)
                 if said:
                     position = said[-1].position
-                    self._tell(said, position)
+                    self._call(self._take, said)
                     continue
                 for _ in connection.notifies(timeout=POLL_SECONDS, stop_after=1):
                     pass
 
-    def _tell(self, said: Sequence[Said], position: int) -> None:
+    def _call(self, what: Callable[[Any], None], argument: Any) -> None:
         assert self._loop is not None
-        if not self._has_started.is_set():
-            self._position = position
-        self._loop.call_soon_threadsafe(self._take, said, position)
+        # The loop may have ended, where the service was not stopped in peace.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(what, argument)
 
-    def _take(self, said: Sequence[Said], position: int) -> None:
+    def _begin_at(self, position: int) -> None:
+        self._kept, self._kept_bytes = [], 0
+        self._position = position
+        self._tell()
+
+    def _take(self, said: Sequence[Said]) -> None:
         self._kept += said
         self._kept_bytes += sum(len(each.data) for each in said)
         while self._kept and (len(self._kept) > 2 * KEPT_MAX or self._kept_bytes > KEPT_BYTES_MAX):
             dropped, self._kept = self._kept[:KEPT_MAX], self._kept[KEPT_MAX:]
             self._kept_bytes -= sum(len(each.data) for each in dropped)
-        self._position = max(position, self._position)
+        self._position = said[-1].position
+        self._tell()
+
+    def _tell(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
@@ -272,19 +285,21 @@ def said_of(entry: Entry, place: Place) -> Said:
     """An event as readers get it; one that cannot be read says why."""
     stream = _stream(entry)
     if isinstance(entry, Unreadable):
-        topic, told = "unreadable", {"why": entry.why}
-        version = entry.version
+        topic, version = "unreadable", entry.version
+        state = msgspec.json.encode({"why": entry.why})
     else:
-        topic, told = entry.event.TOPIC, facts(entry.event)
-        version = entry.event.originator_version
-    document = {
-        "position": entry.position,
-        "stream": stream,
-        "version": version,
-        "event": topic,
-        **told,
-    }
-    return Said(entry.position, stream, topic, *place, msgspec.json.encode(document))
+        _, version, topic, state = _MAPPER.to_row(entry.event)
+    data = b'{"position":%d,"stream":%b,"version":%d,"event":"%b",%b' % (
+        entry.position,
+        msgspec.json.encode(stream),
+        version,
+        topic.encode(),
+        state[1:],
+    )
+    return Said(entry.position, stream, topic, *place, data)
+
+
+_MAPPER = EventMapper(JSONTranscoder())
 
 
 def _stream(entry: Entry) -> str:

@@ -27,6 +27,8 @@ PATIENCE_SECONDS = 5.0
 CATCH_UP_SECONDS_MAX = 2.0
 """How long a question waits for the read models to come up to the head."""
 POLL_SECONDS = 0.5
+GATHERING_SECONDS = 0.1
+"""So long events gather where nobody asks: to fold many costs little more than one."""
 AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, StoreError)
 """What it looks like when the store is away."""
 _BEING_BUILT = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
@@ -93,6 +95,7 @@ class Follower:
         self._has_moved = threading.Condition()
         self._position = 0
         self._is_stopping = threading.Event()
+        self._is_asked = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
 
     def start(self) -> None:
@@ -100,6 +103,7 @@ class Follower:
 
     def stop(self) -> None:
         self._is_stopping.set()
+        self._is_asked.set()
         self._thread.join()
 
     @property
@@ -110,6 +114,9 @@ class Follower:
     def wait_for(self, position: int) -> None:
         """Waits until the read models have come to a position, though not for long."""
         until = time.monotonic() + CATCH_UP_SECONDS_MAX
+        if self._position >= position:
+            return
+        self._is_asked.set()
         with self._has_moved:
             while self._position < position and (left := until - time.monotonic()) > 0:
                 self._has_moved.wait(left)
@@ -132,6 +139,8 @@ class Follower:
                     self._has_moved.notify_all()
                 if self._is_stopping.is_set():
                     return
+                self._is_asked.wait(GATHERING_SECONDS)
+                self._is_asked.clear()
 
 
 def first_line(error: BaseException) -> str:

@@ -150,7 +150,7 @@ def list_keys(as_json: _AsJson = False) -> None:
             ("owner", lambda line: line.owner),
             ("role", lambda line: line.role),
             ("for", lambda line: line.account or ", ".join(line.tables)),
-            ("made", lambda line: f"{line.created_at:%Y-%m-%d %H:%M}"),
+            ("made", lambda line: f"{line.created_at:%Y-%m-%d %H:%M:%S}"),
             ("state", _state),
         ),
         lines,
@@ -158,7 +158,7 @@ def list_keys(as_json: _AsJson = False) -> None:
 
 
 def _state(line: ApiKey) -> str:
-    return "in use" if line.revoked_at is None else f"revoked {line.revoked_at:%Y-%m-%d %H:%M}"
+    return "in use" if line.revoked_at is None else f"revoked {line.revoked_at:%Y-%m-%d %H:%M:%S}"
 
 
 @holding.command("revoke")
