@@ -88,8 +88,10 @@ def test_a_round_is_stepped_through_with_the_arrow_keys(open_page):
     cards = page.locator(".hands.large .card")
     for count in range(1, 7):
         page.keyboard.press("ArrowRight")
+        page.wait_for_url(f"**/rounds/R2?version={4 + count}")
         playwright.expect(cards).to_have_count(count)
     page.keyboard.press("ArrowLeft")
+    page.wait_for_url("**/rounds/R2?version=9")
     playwright.expect(cards).to_have_count(5)
 
 
