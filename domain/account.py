@@ -194,7 +194,7 @@ AccountEvent = (
 )
 
 
-class Account(Struct, frozen=True):
+class Account(Struct, frozen=True, gc=False):
     """What a player has, has in play, and owes.
 
     `marks` is the commission due by the round and the bet that it was marked

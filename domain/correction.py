@@ -17,7 +17,7 @@ from domain.errors import Refused
 from domain.event import NEVER, DomainEvent, Stamp
 
 
-class CorrectedBet(Struct, frozen=True, forbid_unknown_fields=True):
+class CorrectedBet(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A bet as it is to hold; the stake in minor units."""
 
     bet_id: str
@@ -26,7 +26,7 @@ class CorrectedBet(Struct, frozen=True, forbid_unknown_fields=True):
     stake_minor: int
 
 
-class Proposal(Struct, frozen=True):
+class Proposal(Struct, frozen=True, gc=False):
     """What a correction asks of its round: None where it leaves the cards or the bets alone.
 
     `bets` are all that are to hold; one that was there and is left out goes back.
@@ -46,7 +46,7 @@ class CorrectionFiled(DomainEvent):
     round_id: str
 
 
-class Correction(Struct, frozen=True):
+class Correction(Struct, frozen=True, gc=False):
     """The round that a correction's id stands for."""
 
     id: str

@@ -200,7 +200,7 @@ class RoundState(StrEnum):
     VOID = "void"
 
 
-class Bet(Struct, frozen=True):
+class Bet(Struct, frozen=True, gc=False):
     """An accepted bet; `settlement` says what became of it, once that is known."""
 
     id: str
@@ -240,7 +240,7 @@ class Declared:
     outcome: Outcome
 
 
-class Round(Struct, frozen=True):
+class Round(Struct, frozen=True, gc=False):
     """One round of punto banco, from its first bet to its settlement and its corrections.
 
     `settled_version` is the event that says what holds: the settlement, or the

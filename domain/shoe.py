@@ -108,7 +108,7 @@ ShoeEvent = (
 )
 
 
-class Shoe(Struct, frozen=True):
+class Shoe(Struct, frozen=True, gc=False):
     """Decks of cards in one order. It deals one round at a time.
 
     `marked` are the accounts that commission was marked for in its rounds.

@@ -37,7 +37,7 @@ class GamingDayClosed(DomainEvent):
 SiteEvent = GamingDaySet | GamingDayClosed
 
 
-class Site(Struct, frozen=True):
+class Site(Struct, frozen=True, gc=False):
     """The place that the ledger is kept for."""
 
     id: str = SITE_ID

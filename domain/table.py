@@ -44,7 +44,7 @@ class ShoeRemoved(DomainEvent):
 TableEvent = TableOpened | RulesChanged | ShoePlaced | ShoeRemoved
 
 
-class Table(Struct, frozen=True):
+class Table(Struct, frozen=True, gc=False):
     """A baccarat table. It holds one shoe at a time."""
 
     id: str
