@@ -16,7 +16,8 @@ class Proxy:
     """Forwards connections to PostgreSQL's socket.
 
     `cut_at_next_commit` forwards what commits next, a COMMIT or events outside
-    of a transaction block, and cuts the wire before the answer is through.
+    of a transaction block, waits until the server has answered it, and cuts the
+    wire before the answer is through.
     """
 
     def __init__(self, folder: Path, conninfo: str) -> None:
@@ -26,6 +27,7 @@ class Proxy:
         self.cut_at_next_commit = False
         self._path = folder / SOCKET
         self._open: set[socket.socket] = set()
+        self._unanswered: set[socket.socket] = set()
         self._listener: socket.socket | None = None
 
     def __enter__(self) -> Self:
@@ -75,12 +77,11 @@ class Proxy:
             while data := source.recv(1 << 16):
                 commits = b"COMMIT" in data or (not is_in_block and b'"at":' in data)
                 is_in_block = (is_in_block or b"BEGIN" in data) and not commits
+                if target in self._unanswered:
+                    return
                 if self.cut_at_next_commit and commits:
                     self.cut_at_next_commit = False
-                    target.sendall(data)
-                    # The other pump would hand the answer on, so it loses its target first.
-                    self._cut(source)
-                    return
+                    self._unanswered.add(source)
                 target.sendall(data)
         except OSError:
             return

@@ -105,6 +105,7 @@ AUDIT = {"rounds": NUMBER, "rounds_with_findings": NUMBER, "findings": (dict,), 
 STATUS = {
     "database_url": TEXT,
     "head": NUMBER,
+    "head_recorded_at": TEXT,
     "projections": NAMES,
     "feeds": NAMES,
     "interrupted": NAMES,

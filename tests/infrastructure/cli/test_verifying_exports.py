@@ -176,7 +176,7 @@ def test_duckdb_may_write_the_same_rows_in_another_way(exported, verify):
     assert [each["problem"] for each in verify()] == ["unreadable"] + ["missing"] * 4
 
 
-def test_one_of_a_stream_and_a_folder_is_asked_for(punto, tmp_path):
-    assert "--stream NAME, or --to DIR" in punto("feed", "verify").refusal()
+def test_a_stream_is_compared_or_a_folder_and_not_both(punto, tmp_path):
+    assert "Which server?" in punto("feed", "verify").refusal()
     both = punto("feed", "verify", "--to", str(tmp_path), "--stream", "LEDGER")
-    assert "--stream NAME, or --to DIR" in both.refusal()
+    assert "--stream NAME or --to DIR" in both.refusal()
