@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
 
@@ -55,7 +56,8 @@ class Follower:
             assert time.monotonic() < until, "it shows no more"
             time.sleep(0.02)
 
-    def stop(self) -> None:
+    def close(self) -> None:
+        """Stops it; it would wait for ever for a server that is gone."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         self._process.wait(SECONDS_MAX)
@@ -67,11 +69,11 @@ def test_writers_and_readers_wait_for_a_server_that_is_away_and_go_on_by_themsel
     files = loads(WRITERS, commands=50 * TIMES, random=random)
     undisturbed = Undisturbed(files)
     ended = [stream for stream, _, topic, _ in undisturbed.stored if topic in _ENDED]
-    with EmbeddedServer(initialised_home) as server:
+    with EmbeddedServer(initialised_home) as server, ExitStack() as started:
         url = server.url(user=LEDGER_ROLE)
         with psycopg.connect(server.url(), autocommit=True) as superuser:
             upgrade(superuser)
-        follower = Follower(tmp_path, url)
+        follower = started.enter_context(closing(Follower(tmp_path, url)))
         writers = [Writer(load, tmp_path, PUNTO_DATABASE_URL=url) for load in files]
         for writer in writers:
             writer.start()
@@ -89,7 +91,7 @@ def test_writers_and_readers_wait_for_a_server_that_is_away_and_go_on_by_themsel
             for before, writer in zip(answered, writers, strict=True)
         )
         follower.wait_for(len(ended))
-        follower.stop()
+        follower.close()
         assert sorted(f"round:{round_id}" for round_id in follower.rounds) == sorted(ended)
         assert "go on when it is back" in follower.complaints
         check_finished(url, undisturbed, writers)
