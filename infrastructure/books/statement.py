@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from domain.account import Account, AccountEvent
+from domain.account import Account, AccountEvent, AccountOpened
 from domain.event import DomainEvent, Recorded
 
 
@@ -87,9 +87,10 @@ def statement(
             opening = _holding(account)
         else:
             movements.append(_movement(recorded, before, account))
+    opened = events[0].event
     return Statement(
         account_id=account.name,
-        currency=account.currency,
+        currency=opened.currency if isinstance(opened, AccountOpened) else account.currency,
         from_=from_,
         to=to,
         position=position,

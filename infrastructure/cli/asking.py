@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +23,7 @@ from infrastructure.cli.output import (
     print_rows,
 )
 from infrastructure.cli.replaying import print_replay, step_line
+from infrastructure.commands.contract import read_day
 from infrastructure.store.mapper import facts
 from projections import balances, parking, rounds, runner, shoes, tables
 from projections.projection import ProjectionError
@@ -205,6 +206,16 @@ def _totals(line: rounds.RoundLine) -> str | None:
 
 def _turnover(line: rounds.RoundLine) -> str:
     return ", ".join(money(amount, currency) for currency, amount in line.turnover.items())
+
+
+def parse_day(text: str, option: str) -> date:
+    """A gaming day that an option was given."""
+    try:
+        return read_day(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{option} {text!r} is not a date, such as 2026-01-31, of the years 1900 to 9000"
+        ) from None
 
 
 def parse_time(text: str | None, option: str) -> datetime | None:

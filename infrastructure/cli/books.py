@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from datetime import date, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from infrastructure.books.entries import entries, subject
 from infrastructure.books.hledger import hledger
 from infrastructure.books.statement import Movement, Statement, statement
 from infrastructure.books.tabular import comma_separated
-from infrastructure.cli.asking import FINDINGS, parse_time
+from infrastructure.cli.asking import FINDINGS, parse_day, parse_time
 from infrastructure.cli.ledger import NotFoundError, OpenLedger, asking
 from infrastructure.cli.output import console, moment, money, print_json, print_rows
 from projections import balances, postings
@@ -114,6 +114,8 @@ def show_statement(
     Example: punto statement P1 --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z
     """
     from_, to = parse_time(period_from, "--from"), parse_time(period_to, "--to")
+    if from_ is not None and to is not None and from_ > to:
+        raise typer.BadParameter(f"--from {period_from!r} lies after --to {period_to!r}")
     with asking(caught_up=False) as ledger:
         events = ledger.reader.stream(f"account:{account_id}")
     if not events:
@@ -179,7 +181,7 @@ def show_journal(
 
     Example: punto journal --day 2026-01-31 --format hledger
     """
-    gaming_day = _day(day)
+    gaming_day = None if day is None else parse_day(day, "--day")
     if as_json:
         if how not in (Format.TEXT, Format.JSON):
             raise typer.BadParameter(f"--json and --format {how.value} exclude each other")
@@ -220,15 +222,6 @@ def _of_account(ledger: OpenLedger, account: str | None) -> dict[str, Any]:
     if postings.has_account(ledger.connection, WALLET + account):
         return {"account_id": account}
     raise NotFoundError(f"There is no account {account}: `punto trial-balance` lists them")
-
-
-def _day(text: str | None) -> date | None:
-    if text is None:
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"--day {text!r} is not a date, such as 2026-01-31") from None
 
 
 def _as_text(rows: Iterable[Posting]) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """The command that exports the tables for reporting."""
 
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from infrastructure.cli.ledger import asking
 from infrastructure.cli.output import Progress, print_json
+from infrastructure.commands.contract import read_day
 
 if TYPE_CHECKING:
     from infrastructure.exports.days import Days
@@ -76,7 +76,7 @@ def parse_days(text: str | None) -> "Days":
         return Days()
     first, dots, last = text.partition("..")
     try:
-        days = Days(date.fromisoformat(first), date.fromisoformat(last if dots else first))
+        days = Days(read_day(first), read_day(last if dots else first))
     except ValueError:
         raise typer.BadParameter(
             f"--days {text!r} are no days, such as 2026-01-01..2026-01-31"

@@ -1,5 +1,6 @@
 """The commands that give the ledger to others: `feed` and `schema`."""
 
+import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -101,7 +102,8 @@ def tail(
 
 def _held(text: str) -> tuple[int, str | None]:
     position, _, content_hash = text.partition(":")
-    if not (position.isascii() and position.isdecimal()):
+    is_hash = not content_hash or re.fullmatch(r"[0-9a-f]{64}", content_hash) is not None
+    if not (position.isascii() and position.isdecimal() and is_hash):
         raise typer.BadParameter(f"--held {text!r} is not a position, or a position:contenthash")
     return int(position), content_hash or None
 

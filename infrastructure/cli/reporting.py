@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import uuid4
 
+import msgspec
 import typer
 from rich.text import Text
 
@@ -16,9 +16,10 @@ from domain.event import Entry
 from infrastructure.audit.reconciliation.ledger import ledger_amounts
 from infrastructure.audit.reconciliation.reconciliation import Reconciled, reconcile
 from infrastructure.audit.reconciliation.statement import Statement, read_statement
+from infrastructure.cli.asking import parse_day
 from infrastructure.cli.ledger import OpenLedger, asking, writing
 from infrastructure.cli.output import Progress, console, money, print_json, print_rows
-from infrastructure.commands.contract import CloseDay
+from infrastructure.commands.contract import read_command
 from infrastructure.commands.execution import Client, execute
 from projections.commission import CommissionBy, CommissionLine, commission
 from projections.day_report import DayReport, Line, day_calendar, day_report
@@ -92,7 +93,7 @@ def reconcile_commission(
 
     Example: punto reconcile commission --day 2026-01-31
     """
-    only = None if day is None else _date(day)
+    only = None if day is None else parse_day(day, "--day")
     stated = None if statement is None else read_statement(statement)
     with asking() as ledger:
         reconciled = reconcile_ledger(ledger, day=only, statement=stated)
@@ -188,7 +189,7 @@ def show_day(
 
     Example: punto day --day 2026-01-31
     """
-    asked = None if day is None else _date(day)
+    asked = None if day is None else parse_day(day, "--day")
     with asking() as ledger:
         ledger.must_have(table=table)
         asked = asked or day_calendar(ledger.connection).day_of(datetime.now(UTC))
@@ -246,7 +247,9 @@ def close_day(
 
     Example: punto close-day 2026-01-31
     """
-    command = CloseDay(command="close_day", key=f"close-day-{uuid4()}", day=_date(day), actor=actor)
+    date_ = parse_day(day, "DATE")
+    given = {"command": "close_day", "key": f"close-day-{uuid4()}", "day": date_, "actor": actor}
+    command = read_command(msgspec.json.encode(given))
     with writing() as casino:
         [answer] = execute(casino, [command], client=Client("cli"))
     if as_json:
@@ -256,10 +259,3 @@ def close_day(
     else:
         print(f"punto: {answer['error']['message']}", file=sys.stderr)
     raise typer.Exit(0 if answer["ok"] else REFUSED)
-
-
-def _date(text: str) -> date:
-    with suppress(ValueError):
-        if len(text) == len("2026-01-31"):
-            return date.fromisoformat(text)
-    raise typer.BadParameter(f"{text!r} is not a date, such as 2026-01-31")

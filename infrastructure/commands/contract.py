@@ -92,6 +92,18 @@ GamingDay = Annotated[
 ]
 
 
+_GAMING_DAY: TypeAdapter[date] = TypeAdapter(GamingDay)
+
+
+def read_day(text: str) -> date:
+    """Reads the date of a gaming day; raises ValueError, which says how it is written."""
+    try:
+        return _GAMING_DAY.validate_python(text)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(fault["msg"].removeprefix("Value error, ")) from None
+
+
 def _written_out(at: object) -> object:
     # The library reads a string of digits as seconds since 1970.
     if isinstance(at, datetime):

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, date, datetime
 
+from infrastructure.commands.contract import read_day
 from infrastructure.pages.ledger import NotUnderstood
 
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -42,9 +43,6 @@ def asked_time(text: str | None, name: str) -> datetime | None:
 def asked_day(text: str) -> date:
     """A gaming day by its date, with whole days around it."""
     try:
-        day = date.fromisoformat(text)
+        return read_day(text)
     except ValueError:
         raise NotUnderstood(f"{text[:40]!r} is not a date: 2026-01-31") from None
-    if not 2 < day.year < 9998:
-        raise NotUnderstood(f"{text[:40]!r} lies outside the calendar.")
-    return day

@@ -445,3 +445,17 @@ def test_a_posting_that_was_altered_is_found(punto, week, sql):
 def test_an_empty_ledger_has_empty_books(punto):
     assert punto("trial-balance", "--json").document["ok"] is True
     assert json.loads(punto("journal", "--json").out) == {"postings": []}
+
+
+def test_a_statement_that_ends_before_the_account_opened_has_its_currency(punto, played):
+    account = punto("accounts", "--json").lines[0]
+    early = punto(
+        "statement", account["account_id"], "--to", "2020-01-01T00:00:00Z", "--json"
+    ).document
+    assert (early["currency"], early["closing"]["available_minor"]) == (account["currency"], 0)
+
+
+def test_a_period_that_ends_before_it_starts_is_refused(punto, played):
+    account = punto("accounts", "--json").lines[0]["account_id"]
+    period = ("--from", "2026-02-01T00:00:00Z", "--to", "2026-01-01T00:00:00Z")
+    assert "lies after --to" in punto("statement", account, *period).refusal()

@@ -177,3 +177,29 @@ def test_commission_is_listed_by_what_one_asks_for(punto, played, by):
         "bets": 1,
     }
     assert "5.00 USD" in punto("commission", "--by", by).out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("close-day", "9999-12-31"),
+        ("close-day", "1000-01-01"),
+        ("close-day", "2026-W48-5"),
+        ("close-day", "20260103"),
+        ("day", "--day", "9999-12-31"),
+        ("day", "--day", "0001-01-01"),
+        ("day", "--day", "2026-W48-7"),
+        ("journal", "--day", "20260103"),
+        ("journal", "--day", "9999-12-31"),
+        ("reconcile", "commission", "--day", "2026-W01-6"),
+        ("export", "--to", "reports", "--days", "20260103"),
+        ("export", "--to", "reports", "--days", "2026-01-01..9999-12-31"),
+    ],
+)
+def test_a_day_is_written_in_one_way_and_lies_in_the_calendar(punto, arguments):
+    assert "as 2026-01-" in punto(*arguments).refusal()
+
+
+@pytest.mark.parametrize("actor", ["José", "b ad", "", "a" * 65])
+def test_who_closes_a_day_is_an_id(punto, actor):
+    assert "actor" in punto("close-day", "2026-01-03", "--actor", actor).refusal()

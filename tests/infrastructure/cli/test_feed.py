@@ -78,10 +78,17 @@ def test_the_tail_goes_on_anywhere_with_the_same_bytes(punto, played):
 
 def test_a_consumer_that_holds_something_else_is_told_so_in_one_line(punto, played):
     head = played[-1]["position"]
-    assert "is not what the ledger holds" in punto("feed", "tail", "--held", "5:00ff").refusal()
-    assert f"ends at position {head}" in punto("feed", "tail", "--held", "99999:00ff").refusal()
+    assert (
+        "is not what the ledger holds"
+        in punto("feed", "tail", "--held", "5:" + "0f" * 32).refusal()
+    )
+    assert (
+        f"ends at position {head}"
+        in punto("feed", "tail", "--held", "99999:" + "0f" * 32).refusal()
+    )
     assert f"ends at position {head}" in punto("feed", "tail", "--from", "99999").refusal()
-    assert "not a position" in punto("feed", "tail", "--held", "five").refusal()
+    for held in ("five", "5:00ff", "5:zz", "-5"):
+        assert "not a position" in punto("feed", "tail", "--held", held).refusal()
     assert "exclude" in punto("feed", "tail", "--held", "5", "--from", "3").refusal()
 
 
