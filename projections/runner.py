@@ -1,9 +1,10 @@
 """Keeps the read models up to date: page by page, each event exactly once, whoever runs it."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
-from psycopg import Connection
+from psycopg import Connection, OperationalError
 from psycopg.pq import TransactionStatus
 
 from projections import parking, tracking
@@ -98,7 +99,9 @@ def follow(
     finally:
         # An interrupt may have come in the middle of a statement.
         if connection.info.transaction_status is TransactionStatus.IDLE:
-            connection.execute(f"UNLISTEN {CHANNEL}")
+            # A connection that has ended listens no more, and must not hide why we end.
+            with suppress(OperationalError):
+                connection.execute(f"UNLISTEN {CHANNEL}")
 
 
 def rebuild(

@@ -266,3 +266,12 @@ def test_every_read_model_has_a_name_and_tables_of_its_own():
     assert sorted(projection.name for projection in ALL) == NAMES
     named = [table for projection in ALL for table in projection.tables]
     assert len(set(named)) == len(named)
+
+
+def test_an_interrupt_is_not_lost_where_the_connection_has_ended(database, connection, ledger):
+    with database.connect() as own:
+        following = follow(own, ledger.source)
+        next(following)
+        connection.execute("SELECT pg_terminate_backend(%s, 10000)", [own.info.backend_pid])
+        with pytest.raises(KeyboardInterrupt):
+            following.throw(KeyboardInterrupt)
