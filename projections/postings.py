@@ -225,7 +225,3 @@ def balance_at(connection: Connection[Any], account_id: str, at: datetime) -> Ba
         available_minor=found.available_minor + missing_minor,
         owed_minor=found.owed_minor + missing_minor,
     )
-
-
-def _parameters(wanted: Wanted) -> dict[str, Any]:
-    return asdict(wanted)

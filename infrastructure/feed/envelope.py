@@ -12,10 +12,6 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
-from eventsourcing.persistence import JSONTranscoder
-
-from domain.event import DomainEvent
-from infrastructure.store.mapper import EventMapper
 
 SEQUENCE_DIGITS = 20
 
@@ -57,7 +53,6 @@ class Glance(msgspec.Struct):
 
 
 _GLANCE = msgspec.json.Decoder(Glance)
-_MAPPER = EventMapper(JSONTranscoder())
 _text = msgspec.json.encode
 
 
@@ -77,12 +72,6 @@ def content_hash(*, topic: str, stream: str, version: int, data: bytes) -> str:
     `data` is what `public_data` gives.
     """
     return sha256(b"%b\n%b\n%d\n%b" % (topic.encode(), stream.encode(), version, data)).hexdigest()
-
-
-def event_hash(event: DomainEvent) -> str:
-    """The content's hash of an event that was read by its model, as this version writes it."""
-    stream, version, topic, state = _MAPPER.to_row(event)
-    return content_hash(topic=topic, stream=stream, version=version, data=public_data(topic, state))
 
 
 def glance(state: bytes) -> Glance | None:
