@@ -1,6 +1,8 @@
 """Opening the database: as which role we work, what is refused, and that no password is shown."""
 
+import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import psycopg
@@ -156,11 +158,25 @@ def user_with_password(server: EmbeddedServer, make_role: Callable[..., str]) ->
     access = server.home / "postgres/pg_hba.conf"
     before = access.read_text()
     access.write_text(f"local all {role} scram-sha-256\n{before}")
+    reload_configuration(server)
+    yield role
+    access.write_text(before)
+    reload_configuration(server)
+
+
+def reload_configuration(server: EmbeddedServer) -> None:
+    """Returns when new connections are let in by what the files say now."""
+
+    def loaded_at() -> datetime:
+        with psycopg.connect(server.url()) as connection:
+            (at,) = connection.execute("SELECT pg_conf_load_time()").fetchone()
+            return at
+
     with psycopg.connect(server.url(), autocommit=True) as connection:
+        before = loaded_at()
         connection.execute("SELECT pg_reload_conf()")
-        yield role
-        access.write_text(before)
-        connection.execute("SELECT pg_reload_conf()")
+    while loaded_at() == before:
+        time.sleep(0.01)
 
 
 def test_a_wrong_password_is_not_shown(
