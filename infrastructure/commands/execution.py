@@ -26,6 +26,7 @@ from infrastructure.casino import Book, Casino
 from infrastructure.commands.contract import Command
 from infrastructure.commands.handlers import HANDLERS
 from infrastructure.store.session import ClientKey, NotUpToDate, Remembered
+from infrastructure.store.traces import Trace
 
 Answer = dict[str, Any]
 
@@ -55,6 +56,7 @@ class Client:
     """Who gives the commands. Keys are its own, and it is the actor where none is named.
 
     `is_bound_to_clock` is False for imports and simulations, which record other times.
+    `traceparent` is the W3C trace that they belong to, and is kept with their events.
     `permits` refuses a command that is none of the client's business, by the
     ledger as it stands when the command is decided.
     """
@@ -63,6 +65,7 @@ class Client:
     is_bound_to_clock: bool = True
     clock: Callable[[], datetime] = field(default=system_clock)
     permits: Callable[[Book, Command], None] | None = None
+    traceparent: str | None = None
 
 
 class Request:
@@ -169,6 +172,7 @@ def _answer(book: Book, request: Request, remembered: dict[ClientKey, Remembered
     if earlier is not None:
         return _again(command, fields, earlier)
     book.begin()
+    before = book.position
     try:
         result = _decide(book, request)
     except Refused as refusal:
@@ -187,7 +191,8 @@ def _answer(book: Book, request: Request, remembered: dict[ClientKey, Remembered
             "position": position,
             "result": result,
         }
-        entry = Remembered(*request.client_key, fields, result, position)
+        trace = _trace(request.client, before, position)
+        entry = Remembered(*request.client_key, fields, result, position, trace)
     remembered[request.client_key] = entry
     book.remembered.append(entry)
     return answer
@@ -211,6 +216,12 @@ def _decide(book: Book, request: Request) -> dict[str, Any]:
                 raise
             book.undo()
             at = late.latest
+
+
+def _trace(client: Client, before: int, position: int) -> Trace | None:
+    if client.traceparent is None or position == before:
+        return None
+    return Trace(before + 1, position, client.traceparent)
 
 
 def _again(command: Command, fields: dict[str, str], earlier: Remembered) -> Answer:

@@ -1,6 +1,6 @@
 """What the feed says of each event: a CloudEvents 1.0 envelope in JSON, the same bytes at any time.
 
-The envelope depends on the stored row and the source alone, so that what is
+The envelope depends on the stored row, its trace and the source alone, so that what is
 downstream can be compared with the ledger byte by byte. An event's `data` is
 its state as it was stored, less what may be said about a person: accounts are
 known by their ids alone.
@@ -88,7 +88,14 @@ def schema_id(topic: str, version: int) -> str:
     return f"urn:puntobanco:schema:{topic}:v{version}"
 
 
-def envelope(fact: StoredFact, seen: Glance | None, *, source: str, partition: str) -> Sent:
+def envelope(
+    fact: StoredFact,
+    seen: Glance | None,
+    *,
+    source: str,
+    partition: str,
+    traceparent: str | None,
+) -> Sent:
     """An event's envelope. `partition` is the shoe or the account that it belongs to.
 
     A state that is none of any event is passed on as it is, in base64: what is
@@ -105,10 +112,11 @@ def envelope(fact: StoredFact, seen: Glance | None, *, source: str, partition: s
             _text(schema_id(topic, seen.class_version)),
             data,
         )
+    trace = b"" if traceparent is None else b'"traceparent":%b,' % _text(traceparent)
     line = (
         b'{"specversion":"1.0","id":"%d","source":%b,"type":%b,"subject":%b,'
         b'"sequence":"%020d","partitionkey":%b,"recordedtime":%b,"streamversion":%d,'
-        b'"contenthash":"%b",%b}'
+        b'"contenthash":"%b",%b%b}'
     ) % (
         position,
         _text(source),
@@ -119,6 +127,7 @@ def envelope(fact: StoredFact, seen: Glance | None, *, source: str, partition: s
         _text(recorded_at.astimezone(UTC)),
         version,
         digest.encode(),
+        trace,
         content,
     )
     return Sent(position, topic, digest, line)

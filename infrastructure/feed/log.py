@@ -9,6 +9,7 @@ from psycopg.rows import tuple_row
 from infrastructure.feed.envelope import Glance, Sent, StoredFact, envelope, glance
 from infrastructure.feed.errors import FeedError
 from infrastructure.feed.source import source
+from infrastructure.store.traces import traceparents
 
 PAGE_SIZE = 1_000
 SHOES_IN_MEMORY = 20_000
@@ -55,13 +56,22 @@ class FeedLog:
         if source(self._connection) != self.source:
             raise FeedError("The store has started a new incarnation: start the feed again")
         facts = [StoredFact(*row) for row in self._rows(_PAGE, (after, limit))]
+        if not facts:
+            return []
         for place, fact in enumerate(facts, after + 1):
             if fact.position != place:
                 raise FeedError(f"Position {place} of the ledger is missing")
         seen = [glance(fact.state) for fact in facts]
         self._look_shoes_up(zip(facts, seen, strict=True), upto=after)
+        traces = traceparents(self._connection, first=after + 1, last=after + len(facts))
         return [
-            envelope(fact, each, source=self.source, partition=self._partition(fact, each))
+            envelope(
+                fact,
+                each,
+                source=self.source,
+                partition=self._partition(fact, each),
+                traceparent=traces.get(fact.position),
+            )
             for fact, each in zip(facts, seen, strict=True)
         ]
 

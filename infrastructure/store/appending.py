@@ -1,4 +1,4 @@
-"""The one statement that appends: events, answers and kept states, under the lock, at a head."""
+"""The one statement that appends: events and what stands beside them, under the lock, at a head."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,8 @@ APPEND = """
 SELECT ledger.append(
            %b::bigint, %b::text[], %b::bigint[], %b::text[], %b::bytea[],
            %b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[],
-           %b::text[], %b::bigint[], %b::integer, %b::bytea[]
+           %b::text[], %b::bigint[], %b::integer, %b::bytea[],
+           %b::bigint[], %b::bigint[], %b::text[]
        )
 """
 
@@ -24,6 +25,7 @@ def append_parameters(
     states: Sequence[KeptState],
 ) -> tuple[Any, ...]:
     """What the statement takes."""
+    traces = [each.trace for each in accepted if each.trace is not None]
     return (
         head,
         *([row[column] for row in rows] for column in range(4)),
@@ -33,6 +35,7 @@ def append_parameters(
         [each.version for each in states],
         STATE_LOGIC,
         [each.state for each in states],
+        *([trace[column] for trace in traces] for column in range(3)),
     )
 
 

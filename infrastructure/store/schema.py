@@ -15,7 +15,7 @@ READER_ROLE = "puntobanco_reader"
 # "punto" in ASCII: two upgraders of one database wait for each other.
 UPGRADE_LOCK = 0x70756E746F
 
-GUARDED_TABLES = ("stored_events", "answers")
+GUARDED_TABLES = ("stored_events", "answers", "traces")
 # The bits of pg_trigger.tgtype: BEFORE is 2, for each ROW (which ours are not) is 1.
 GUARD_TYPES = {"delete": 2 | 8, "truncate": 2 | 32, "update": 2 | 16}
 
@@ -106,7 +106,7 @@ def _leave_owner(connection: psycopg.Connection) -> None:
 
 
 def guard_faults(connection: psycopg.Connection) -> list[str]:
-    """Everything that is wrong with the guard of the events and answers, in words.
+    """Everything that is wrong with the guard of the events and what stands beside them, in words.
 
     Read from the catalog, so that a role that may only read can ask."""
     faults = []

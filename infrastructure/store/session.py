@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 from eventsourcing.persistence import StoredEvent
 
+from infrastructure.store.traces import Trace
+
 REFUSALS_ARE_KEPT = "30 days"
 
 
@@ -27,7 +29,8 @@ class Remembered:
     """A command's answer, to be given again to the same key with the same content.
 
     `fields` holds a hash of each field of the command. `position` is that of
-    the command's last event; None where the answer is a refusal.
+    the command's last event; None where the answer is a refusal. `trace` is
+    that of the command's events; None where it recorded none or came without.
     """
 
     client: str
@@ -35,6 +38,7 @@ class Remembered:
     fields: Mapping[str, str]
     answer: Mapping[str, Any]
     position: int | None
+    trace: Trace | None = None
 
 
 class KeptState(NamedTuple):
