@@ -1,6 +1,5 @@
 """The application that `punto serve` runs: the routes of the API, and the pages beside them."""
 
-import logging
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 
@@ -12,17 +11,18 @@ from starlette.responses import Response
 
 from domain.errors import Refused
 from infrastructure.api.asking import asking_router
+from infrastructure.api.condition import Inspector
 from infrastructure.api.description import describe
 from infrastructure.api.doors import LOOPBACK_NAMES, Doors
 from infrastructure.api.feed import feed_router
 from infrastructure.api.lines import lines_router
 from infrastructure.api.live import Live
+from infrastructure.api.observing import Observing
+from infrastructure.api.operating import operating_router
 from infrastructure.api.problems import Problem, problem_response
 from infrastructure.api.reports import reports_router
 from infrastructure.api.service import Service
 from infrastructure.api.writes import writes_router
-
-log = logging.getLogger("punto.serve")
 
 
 def make_application(
@@ -61,9 +61,11 @@ def make_application(
     application.state.service = service
     application.openapi = lambda: describe(application)  # type: ignore[method-assign]
     application.state.live = live
+    application.state.inspector = Inspector(service.database)
     application.add_middleware(Doors, hosts=hosts)
+    application.add_middleware(Observing, metrics=service.metrics)
     of_api = (writes_router(), lines_router(), asking_router(), reports_router(), feed_router())
-    for router in (*of_api, *routers):
+    for router in (*of_api, operating_router(), *routers):
         application.include_router(router)
     _tell_problems(application)
     return application
@@ -95,8 +97,3 @@ def _tell_problems(application: FastAPI) -> None:
         response = problem_response(Problem(code, str(error.detail)))
         response.headers.update(error.headers or {})
         return response
-
-    @application.exception_handler(Exception)
-    async def bug(_: Request, error: Exception) -> Response:
-        log.error("a bug in punto", exc_info=error)
-        return problem_response(Problem("internal_error", "a bug in punto; its log says more"))

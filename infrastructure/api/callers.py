@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from infrastructure.api.keys import ApiKey, are_there_keys, find_key
+from infrastructure.api.observing import observed
 from infrastructure.api.problems import Problem
 from infrastructure.api.roles import RIGHTS, Role
 
@@ -100,7 +101,9 @@ def _caller_of(key: ApiKey) -> Caller:
 async def who_is_calling(request: Request) -> Caller:
     """The caller of a request; a route takes it as a dependency."""
     callers: Callers = request.app.state.service.callers
-    return await callers.of(_key_of(request))
+    caller = await callers.of(_key_of(request))
+    observed(request).owner = caller.owner
+    return caller
 
 
 async def is_still_calling(request: Request, caller: Caller) -> bool:

@@ -13,11 +13,12 @@ from starlette.types import Receive, Scope, Send
 from domain.errors import Refused
 from infrastructure.api.callers import Caller, Permission, is_still_calling
 from infrastructure.api.doors import COMMANDS_PATH, must_be
+from infrastructure.api.observing import observed
 from infrastructure.api.service import Service
 from infrastructure.api.writes import client_of, command_for
 from infrastructure.commands.answers import Answer
 from infrastructure.commands.contract import LINE_BYTES_MAX, Command, read_fields
-from infrastructure.commands.execution import error_of
+from infrastructure.commands.execution import Client, error_of
 from infrastructure.commands.group_commit import COMMANDS_A_COMMIT_MAX
 
 MEDIA_TYPES = ("application/x-ndjson", "application/jsonl")
@@ -74,8 +75,10 @@ class Splitter:
 
 async def _answers(request: Request, caller: Caller) -> AsyncIterator[bytes]:
     service: Service = request.app.state.service
+    seen = observed(request)
+    client = client_of(caller, traceparent=seen.traceparent)
     splitter = Splitter()
-    number = 0
+    seen.commands = 0
     try:
         async for data in request.stream():
             lines = splitter.feed(data) if data else splitter.end()
@@ -83,19 +86,20 @@ async def _answers(request: Request, caller: Caller) -> AsyncIterator[bytes]:
                 if not await is_still_calling(request, caller):
                     return
                 some = lines[start : start + TAKEN_TOGETHER_MAX]
-                answered, goes_on = await run_sync(_run, service, caller, number, some)
-                number += len(some)
-                yield answered
-                if not goes_on:
+                answers = await run_sync(_run, service, caller, client, seen.commands, some)
+                seen.commands += len(some)
+                seen.position = _last_position(answers) or seen.position
+                yield b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers)
+                if any(_found_no_store(answer) for answer in answers):
                     return
     except ClientDisconnect:
         return
 
 
 def _run(
-    service: Service, caller: Caller, before: int, lines: Sequence[bytes]
-) -> tuple[bytes, bool]:
-    """The answers to some lines, and whether it makes sense to go on."""
+    service: Service, caller: Caller, client: Client, before: int, lines: Sequence[bytes]
+) -> list[Answer]:
+    """The answers to some lines."""
     answers: list[Answer | None] = []
     commands: list[Command] = []
     for number, line in enumerate(lines, before + 1):
@@ -109,10 +113,13 @@ def _run(
             error = {**error_of(refusal), "line": number}
             key = getattr(refusal, "key", key)
             answers.append({"key": key, "ok": False, "replayed": False, "error": error})
-    executed = iter(service.commits.execute(commands, client=client_of(caller)) if commands else ())
-    whole = [next(executed) if answer is None else answer for answer in answers]
-    goes_on = not any(_found_no_store(answer) for answer in whole)
-    return b"".join(msgspec.json.encode(answer) + b"\n" for answer in whole), goes_on
+            service.metrics.count_refused(refusal.code)
+    executed = iter(service.execute(commands, client=client) if commands else ())
+    return [next(executed) if answer is None else answer for answer in answers]
+
+
+def _last_position(answers: Sequence[Answer]) -> int | None:
+    return max((answer["position"] for answer in answers if answer["ok"]), default=None)
 
 
 def _found_no_store(answer: Answer) -> bool:

@@ -27,6 +27,7 @@ from infrastructure.api.problems import Problem
 from infrastructure.api.service import AWAY, Service, first_line, log
 from infrastructure.store.mapper import EventMapper
 from infrastructure.store.reader import LogReader
+from infrastructure.store.traces import traceparents
 from projections.runner import CHANNEL
 
 KEPT_MAX = 10_000
@@ -156,6 +157,11 @@ class Live:
         self._is_wanted = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="live", daemon=True)
+
+    @property
+    def readers(self) -> int:
+        """How many streams are open."""
+        return self._readers
 
     async def start(self) -> None:
         """Follows the log as soon as there is a reader."""
@@ -289,11 +295,14 @@ class Live:
 def page_of(connection: Connection[Any], places: Places, after: int, limit: int) -> Sequence[Said]:
     """The next events after a position in the store."""
     page = LogReader(connection).page(after, limit)
+    if not page:
+        return ()
     found = places.of_page(connection, page)
-    return [said_of(entry, found[_stream(entry)]) for entry in page]
+    traces = traceparents(connection, first=page[0].position, last=page[-1].position)
+    return [said_of(entry, found[_stream(entry)], traces.get(entry.position)) for entry in page]
 
 
-def said_of(entry: Entry, place: Place) -> Said:
+def said_of(entry: Entry, place: Place, traceparent: str | None) -> Said:
     """An event as readers get it; one that cannot be read says why."""
     stream = _stream(entry)
     if isinstance(entry, Unreadable):
@@ -301,11 +310,12 @@ def said_of(entry: Entry, place: Place) -> Said:
         state = msgspec.json.encode({"why": entry.why})
     else:
         _, version, topic, state = _MAPPER.to_row(entry.event)
-    data = b'{"position":%d,"stream":%b,"version":%d,"event":"%b",%b' % (
+    data = b'{"position":%d,"stream":%b,"version":%d,"event":"%b",%b%b' % (
         entry.position,
         msgspec.json.encode(stream),
         version,
         topic.encode(),
+        b"" if traceparent is None else b'"traceparent":"%b",' % traceparent.encode(),
         state[1:],
     )
     return Said(entry.position, stream, topic, *place, data)

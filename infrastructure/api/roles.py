@@ -64,11 +64,14 @@ QUESTIONS = frozenset(
         "days",
         "audit",
         "status",
+        "metrics",
     }
 )
 """What can be asked, by the right that it takes."""
 
-_OF_REPORTING = frozenset({"events", "journal", "commission", "reconciliation", "days", "status"})
+_OF_REPORTING = frozenset(
+    {"events", "journal", "commission", "reconciliation", "days", "status", "metrics"}
+)
 
 RIGHTS: dict[Role, frozenset[str]] = {
     Role.TABLE: _OF_A_TABLE | {"commands", "tables", "shoes", "rounds", "events"},

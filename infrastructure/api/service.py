@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,8 +13,12 @@ from psycopg import Connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from infrastructure.api.callers import Callers
+from infrastructure.api.metrics import Metrics
 from infrastructure.api.problems import Problem
 from infrastructure.casino import Casino
+from infrastructure.commands.answers import Answer
+from infrastructure.commands.contract import Command
+from infrastructure.commands.execution import Client
 from infrastructure.commands.group_commit import GroupCommit
 from infrastructure.store.connection import Database
 from infrastructure.store.errors import StoreError
@@ -38,13 +42,14 @@ log = logging.getLogger("punto.serve")
 
 
 class Service:
-    """One opened ledger. Writes go through `commits`, questions through `asking`."""
+    """One opened ledger. Writes go through `execute`, questions through `asking`."""
 
     def __init__(
         self, database: Database, casino: Casino, *, is_open_without_keys: bool = True
     ) -> None:
         self.database = database
-        self.commits = GroupCommit(casino)
+        self.metrics = Metrics()
+        self._commits = GroupCommit(casino, count_group=self.metrics.count_group)
         self._pool: ConnectionPool[Connection[Any]] = ConnectionPool(
             database.conninfo,
             min_size=1,
@@ -68,6 +73,12 @@ class Service:
         """Ends what `start` began."""
         self.follower.stop()
         self._pool.close()
+
+    def execute(self, commands: Sequence[Command], *, client: Client) -> list[Answer]:
+        """Runs a client's commands, in transactions that it shares with others."""
+        answers = self._commits.execute(commands, client=client)
+        self.metrics.count_commands(commands, answers)
+        return answers
 
     @contextmanager
     def reading(self) -> Iterator[Connection[Any]]:

@@ -160,6 +160,7 @@ FIELDS: dict[str, tuple[str, str]] = {
     "today": ("date", "The gaming day of now."),
     "total": ("total", "The recorded total, in points from 0 to 9."),
     "totals": ("[DayLine]", "All tables together, by currency."),
+    "traceparent": ("text", "The W3C trace of the request that recorded it, where it had one."),
     "transaction": ("count", "The number of the account's latest transaction."),
     "turnover": ("object", "What was staked, by ISO 4217 currency, in minor units."),
     "turnover_minor": ("minor", "What was staked, in minor units."),
@@ -190,7 +191,7 @@ SHAPES: dict[str, str] = {
     "RoundFinding": "code detail",
     "Correction": "correction_id reason! proposed_by! state decided_by? version?:count",
     "Step": "version event at actor ...",
-    "Event": "position stream version event at! actor! key! ...",
+    "Event": "position stream version event traceparent! at! actor! key! ...",
     "Table": "table_id currency rules_version variant decks shoe_id? rounds opened_at",
     "Tables": "tables next_after?",
     "Shoe": "shoe_id table_id decks source state rounds cards_drawn cards_burned cut_card_is_out"

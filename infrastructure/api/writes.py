@@ -14,6 +14,7 @@ from starlette.responses import Response
 from domain.errors import Refused
 from infrastructure.api.callers import Caller, Permission, who_is_calling
 from infrastructure.api.doors import must_be
+from infrastructure.api.observing import observed
 from infrastructure.api.problems import STATUS, Problem
 from infrastructure.api.roles import Role, name_of
 from infrastructure.api.service import Service
@@ -78,17 +79,17 @@ WRITES = (
 """Where each command of the contract is posted to."""
 
 
-def client_of(caller: Caller) -> Client:
+def client_of(caller: Caller, *, traceparent: str | None) -> Client:
     """The client that a caller's commands belong to; a table's key commands its tables alone."""
     if caller.role is not Role.TABLE:
-        return Client(caller.owner)
+        return Client(caller.owner, traceparent=traceparent)
 
     def permits(book: Book, command: Command) -> None:
         for table_id in _tables_of(book, command):
             if table_id not in caller.tables:
                 raise Refused("not_permitted", f"this key is not for table {table_id}")
 
-    return Client(caller.owner, permits=permits)
+    return Client(caller.owner, permits=permits, traceparent=traceparent)
 
 
 def _tables_of(book: Book, command: Command) -> Iterator[str]:
@@ -150,7 +151,9 @@ def _endpoint(write: Write, limiter: _Limiter) -> Callable[[Request], Awaitable[
     async def give(request: Request) -> Response:
         caller = await permission(await who_is_calling(request))
         must_be(request, "application/json")
-        key = _idempotency_key(request)
+        seen = observed(request)
+        seen.command = write.command
+        key = seen.key = _idempotency_key(request)
         fields = read_fields(await request.body() or b"{}", what="body")
         for name in ("command", "key", *write.in_path):
             if name in fields:
@@ -158,13 +161,15 @@ def _endpoint(write: Write, limiter: _Limiter) -> Callable[[Request], Awaitable[
         fields |= {"command": write.command, "key": key, **request.path_params}
         command = command_for(caller, fields)
         service: Service = request.app.state.service
+        client = client_of(caller, traceparent=seen.traceparent)
         [answer] = await run_sync(
-            lambda: service.commits.execute([command], client=client_of(caller)),
-            limiter=limiter.get(),
+            lambda: service.execute([command], client=client), limiter=limiter.get()
         )
+        seen.position = answer.get("position")
         return _response(answer)
 
     give.permission = permission  # type: ignore[attr-defined]
+    give.path = write.path  # type: ignore[attr-defined]
     return give
 
 

@@ -29,6 +29,8 @@ UNSPECIFIED = ("0.0.0.0", "::")  # noqa: S104 - named, not bound
 
 holding = typer.Typer(no_args_is_help=True, help="The keys of the service.")
 
+log = logging.getLogger("punto.serve")
+
 _AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
 
 
@@ -52,20 +54,21 @@ def serve(
     """Serve the ledger over HTTP, until stopped.
 
     Without any key it listens on this machine alone, and whoever reaches it may
-    do everything. As soon as there is a key, every caller needs one.
+    do everything. As soon as there is a key, every caller needs one. From when it
+    listens on, its log on stderr is a line of JSON for each request.
 
     Example: punto serve --port 8321
     """
     try:
         from infrastructure.api.application import make_application
         from infrastructure.api.doors import LOOPBACK_NAMES, is_loopback
+        from infrastructure.api.logs import log_as_json
         from infrastructure.api.server import Server, bind
         from infrastructure.api.service import Service
         from infrastructure.pages.router import pages_router
     except ModuleNotFoundError:
         # It comes with an extra, as the embedded server does.
         raise StoreError(NOT_INSTALLED) from None
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="punto: %(message)s")
     is_local = is_loopback(host)
     if host in UNSPECIFIED and not name:
         raise typer.BadParameter(f"--host {host} needs a --name, under which it is reached")
@@ -82,6 +85,7 @@ def serve(
         with bind(host, port, is_shared=shared_port) as listening:
             address, bound_port, *_ = listening.getsockname()
             shown = f"[{address}]" if ":" in address else address
+            log_as_json(sys.stderr)
             with casino_on(ledger_database) as casino:
                 service = Service(ledger_database, casino, is_open_without_keys=is_local)
                 application = make_application(service, routers=[pages_router()], hosts=hosts)
@@ -90,9 +94,11 @@ def serve(
 
 
 def _say_where(address: str, *, has_keys: bool) -> None:
-    say(f"Serving {address}")
+    log.info("Serving %s", address)
     if not has_keys:
-        say("Nobody has a key: it listens on this machine alone, and every caller may do all")
+        log.warning(
+            "Nobody has a key: it listens on this machine alone, and every caller may do all"
+        )
 
 
 @holding.command("create")

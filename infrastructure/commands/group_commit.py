@@ -1,7 +1,7 @@
 """Group commit: callers in many threads share transactions, and each gets its own answers."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 from infrastructure.casino import Casino
@@ -20,8 +20,11 @@ class GroupCommit:
     no other.
     """
 
-    def __init__(self, casino: Casino) -> None:
+    def __init__(
+        self, casino: Casino, *, count_group: Callable[[int], None] = lambda _: None
+    ) -> None:
         self._casino = casino
+        self._count_group = count_group
         self._guard = Lock()
         self._waiting: deque[_Caller] = deque()
         self._is_led = False
@@ -84,6 +87,7 @@ class GroupCommit:
 
     def _run(self, group: Sequence["_Caller"]) -> None:
         requests = [request for caller in group for request in caller.requests]
+        self._count_group(len(requests))
         try:
             answers = iter(execute_requests(self._casino, requests))
         except Exception as error:

@@ -108,7 +108,7 @@ def open_database(
             else:
                 conninfo = _complete(url)
         with _connect(conninfo) as connection:
-            can_write = _may_write(connection)
+            can_write = may_write(connection)
         role: Literal["ledger", "reader"] = "ledger" if can_write else "reader"
         return Database(url=url, conninfo=conninfo, role=role, can_write=can_write, server=server)
     except BaseException as error:
@@ -272,7 +272,8 @@ def _may_become_ledger_role(connection: psycopg.Connection) -> bool:
     return row is not None and bool(row[0])
 
 
-def _may_write(connection: psycopg.Connection) -> bool:
+def may_write(connection: psycopg.Connection) -> bool:
+    """Whether events can be added: the role may, and the server is no standby."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         # A standby is read-only whatever the rights.
         cursor.execute("""

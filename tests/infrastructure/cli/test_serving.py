@@ -1,14 +1,16 @@
 """`punto serve` in a process of its own, the keys, and the rights in the database."""
 
 import json
-import re
 import signal
+import socket
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
+from datetime import datetime
 
 import httpx
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from infrastructure.store.schema import LEDGER_ROLE
 from tests.infrastructure.cli.conftest import an_evening, as_file
@@ -16,20 +18,44 @@ from tests.infrastructure.cli.conftest import an_evening, as_file
 
 @pytest.fixture
 def serve(start_punto):
-    """Starts `punto serve`, and gives the process, its address and what it said first."""
+    """Starts `punto serve`, and gives the process, its address and its log as it grows."""
 
     def start(*options):
         process = start_punto("serve", "--port", "0", *options)
-        said = []
-        for line in process.stderr:
-            said.append(line.decode().rstrip())
-            if said[-1].startswith("Serving "):
-                break
-        address = re.fullmatch(r"Serving (http://\S+)", said[-1])
-        assert address, said
-        return process, address[1], said
+        log = Log(process.stderr)
+        message = log.wait_for(lambda line: line["message"].startswith("Serving "))["message"]
+        return process, message.removeprefix("Serving "), log
 
     return start
+
+
+class Log:
+    """The log of a service, read all the time, for a pipe that is full would hold it up."""
+
+    def __init__(self, stream):
+        self._texts = []
+        self._has_grown = threading.Condition()
+        threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+
+    def _read(self, stream):
+        for line in stream:
+            with self._has_grown:
+                self._texts.append(line.decode())
+                self._has_grown.notify_all()
+
+    @property
+    def text(self):
+        return "".join(self._texts)
+
+    @property
+    def lines(self):
+        return [json.loads(text) for text in self._texts]
+
+    def wait_for(self, is_wanted):
+        """The first line that is wanted."""
+        with self._has_grown:
+            assert self._has_grown.wait_for(lambda: any(map(is_wanted, self.lines)), 60), self.text
+        return next(filter(is_wanted, self.lines))
 
 
 def post(url, path, body, key, **headers):
@@ -39,19 +65,58 @@ def post(url, path, body, key, **headers):
 
 def test_it_serves_what_run_recorded_and_stops_in_peace(punto, serve):
     punto("run", "-", stdin=as_file(an_evening()))
-    process, url, _ = serve()
+    process, url, log = serve()
     rounds = httpx.get(f"{url}/v1/rounds?limit=1000", timeout=30, trust_env=False).json()["rounds"]
     assert rounds == punto("rounds", "--json").lines
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=30)
-    assert (process.returncode, out) == (0, b"")
-    assert b"Traceback" not in err
+    assert (process.wait(30), process.stdout.read()) == (0, b"")
+    log.wait_for(lambda line: line["message"].startswith("Finished server process"))
+    assert not [line for line in log.lines if line["level"] == "error"]
+
+
+def test_its_log_is_lines_of_json_without_secrets(punto, start_punto, url):
+    key = punto("key", "create", "--owner", "eve", "--role", "auditor", "--json").document["key"]
+    with_password = make_conninfo(url, password="hunter2")
+    process = start_punto("serve", "--port", "0", PUNTO_DATABASE_URL=with_password)
+    log = Log(process.stderr)
+    address = log.wait_for(lambda line: line["message"].startswith("Serving "))["message"].split()[
+        1
+    ]
+    headers = {"Authorization": f"Bearer {key}", "X-Request-Id": "r-1"}
+    assert httpx.get(f"{address}/v1/tables", headers=headers, trust_env=False).status_code == 200
+    told = log.wait_for(lambda line: line.get("request_id") == "r-1")
+    assert (told["route"], told["status"], told["owner"]) == ("/v1/tables", 200, "eve")
+    with closing(
+        socket.create_connection(address.removeprefix("http://").split(":"))
+    ) as connection:
+        connection.sendall(b"\x00\x01 nonsense\r\n\r\n")
+        connection.recv(1000)
+    log.wait_for(lambda line: "Invalid HTTP request" in line["message"])
+    process.send_signal(signal.SIGTERM)
+    process.wait(30)
+    log.wait_for(lambda line: line["message"].startswith("Finished server process"))
+    for line in log.lines:
+        assert datetime.fromisoformat(line["time"]).tzinfo
+        assert line["level"] in ("info", "warning")
+    assert "hunter2" not in log.text
+    assert key not in log.text
+
+
+def test_a_stream_that_is_told_of_the_end_is_told_in_the_log(serve):
+    process, url, log = serve()
+    with httpx.stream("GET", f"{url}/v1/events", timeout=30, trust_env=False) as response:
+        lines = response.iter_lines()
+        assert next(lines) == "retry: 1000"
+        process.send_signal(signal.SIGTERM)
+        assert ": the service stops, come again" in list(lines)
+    assert process.wait(30) == 0
+    log.wait_for(lambda line: line.get("route") == "/v1/events")
 
 
 def test_without_a_key_it_says_that_it_listens_on_this_machine_alone(serve):
-    process, url, _ = serve()
+    _, url, log = serve()
     assert url.startswith("http://127.0.0.1:")
-    assert b"Nobody has a key" in process.stderr.readline()
+    log.wait_for(lambda line: line["message"].startswith("Nobody has a key"))
 
 
 def test_without_a_key_it_listens_nowhere_else(punto):
