@@ -29,6 +29,8 @@ _DIFFERS = (
     ),
     (re.compile(r"punto_[0-9a-f]{12}_[\w-]{43}"), "punto_5f1c0a9be2d4_…"),
     (re.compile(r"\b(?!0{12})[0-9a-f]{12}\b"), "5f1c0a9be2d4"),
+    (re.compile(r'"request_id":"[0-9a-f]{32}"'), '"request_id":"1c8f4e0d7a6b45329e0fb1a2c3d4e5f6"'),
+    (re.compile(r'"ms":[\d.]+'), '"ms":4.217'),
     (
         re.compile(r"urn:puntobanco:main:[0-9a-f-]{36}"),
         "urn:puntobanco:main:5f0c7a52-9d3e-4b8a-a1c6-2e7d40b9f813",
