@@ -136,14 +136,8 @@ class LedgerRecorder(PostgresApplicationRecorder):
             self.datastore.pool.check()
             raise
 
-    @contextmanager
-    def attempting(self, head: int, *, new_streams: Collection[str]) -> Iterator[PostgresAttempt]:
-        try:
-            with self.datastore.get_connection() as connection:
-                yield PostgresAttempt(connection, head, new_streams)
-        except (InterfaceError, OperationalError):
-            self.datastore.pool.check()
-            raise
+    def attempting(self, head: int, *, new_streams: Collection[str]) -> PostgresAttempt:
+        return PostgresAttempt(self.datastore, head, new_streams)
 
 
 class PostgresSession:
