@@ -150,8 +150,7 @@ class Book:
             aggregate = aggregates[stream_id]
             check_order(event.at, latest=aggregate.at)
             assert event.originator_version == aggregate.version + 1
-            if stream_id not in before:
-                before[stream_id] = aggregate
+            before.setdefault(stream_id, aggregate)
             aggregates[stream_id] = aggregate.apply(event)
         self.events += events
 
