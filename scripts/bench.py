@@ -11,8 +11,8 @@ Every figure is the median of runs that take turns, on one server, fsync on:
 - `stock`: the eventsourcing library's own application, recorder, reading and
   tracking, for the same work: the same rounds decided by the same domain on
   aggregates in memory, the same events by the same mapper. Beside a rebuild it is
-  the least that its projections do, a transaction with a tracking row for each
-  event and projection.
+  its ProjectionRunner with the least that a projection does, a tracking row for
+  each event, shared out over as many projections as we have.
 
 `growth` says what an event costs, in microseconds, in ledgers of different sizes.
 `make bench` prints a table, writes build/bench.json, and says which ratio has
@@ -20,7 +20,6 @@ fallen by more than a quarter since those in scripts/bench_ratios.json.
 """
 
 import json
-import os
 import statistics
 import tempfile
 import time
@@ -36,8 +35,8 @@ from typing import Any
 import psycopg
 from eventsourcing.application import Application
 from eventsourcing.persistence import JSONTranscoder, StoredEvent, Tracking
-from eventsourcing.postgres import PostgresFactory, PostgresTrackingRecorder
-from eventsourcing.utils import Environment
+from eventsourcing.postgres import PostgresTrackingRecorder
+from eventsourcing.projection import Projection, ProjectionRunner
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
@@ -68,7 +67,7 @@ ROUNDS_A_COMMIT, IMPORTED_ROUNDS_A_COMMIT = 50, 250
 RUNS = 3
 # The library's recorder hangs on a save of some 1,500 events or more.
 STOCK_ROUNDS_A_SAVE = 25
-STOCK_PROJECTED_EVENTS = 2_000
+STOCK_PROJECTED_EVENTS = 1_000
 GROWTH = (10_000, 100_000, 1_000_000)
 WORSE = 0.75
 RESULTS = Path(__file__).parent.parent / "build" / "bench.json"
@@ -232,12 +231,10 @@ class Bench:
         head = LogReader(connection).head()
         runner.catch_up(connection, LogReader(connection).page)
         tables = [table for each in runner.ALL for table in each.tables]
-        with self._stock() as (_, factory):
-            recorder = factory.tracking_recorder(PostgresTrackingRecorder)
-            started = time.perf_counter()
-            for position in range(1, STOCK_PROJECTED_EVENTS + 1):
-                recorder.insert_tracking(Tracking("projection", position))
-            stock = STOCK_PROJECTED_EVENTS / (time.perf_counter() - started) / len(runner.ALL)
+        with self._stock() as (application, environment):
+            rows = _rows_after(connection, 0)[:STOCK_PROJECTED_EVENTS]
+            application.recorder.insert_events([StoredEvent(*row) for row in rows])
+            stock = len(rows) / _seconds(lambda: _project_stock(environment)) / len(runner.ALL)
         times = _medians(
             lambda: _rebuild(database, connection), lambda: _copy_finished(connection, tables)
         )
@@ -315,7 +312,7 @@ class Bench:
                 yield database, casino
 
     @contextmanager
-    def _stock(self) -> Iterator[tuple[Application[str], PostgresFactory]]:
+    def _stock(self) -> Iterator[tuple[Application[str], dict[str, str]]]:
         parts = conninfo_to_dict(self._new_database())
         environment = {
             "PERSISTENCE_MODULE": "eventsourcing.postgres",
@@ -327,13 +324,8 @@ class Bench:
             "POSTGRES_PASSWORD": "",
             "POSTGRES_MAX_OVERFLOW": str(TABLES),
         }
-        application = Application[str](environment)
-        factory = PostgresFactory(Environment("", {**os.environ, **environment}))
-        try:
-            yield application, factory
-        finally:
-            factory.close()
-            application.close()
+        with Application[str](environment) as application:
+            yield application, environment
 
     def _new_database(self) -> str:
         self._databases += 1
@@ -344,6 +336,23 @@ class Bench:
 
     def _as_superuser(self, database: Database) -> str:
         return self._server.url(database=str(conninfo_to_dict(database.conninfo)["dbname"]))
+
+
+class _TracksAlone(Projection[PostgresTrackingRecorder]):
+    name = "tracks_alone"
+
+    def process_event(self, domain_event: Any, tracking: Tracking) -> None:  # noqa: ARG002
+        self.view.insert_tracking(tracking)
+
+
+def _project_stock(environment: dict[str, str]) -> None:
+    with ProjectionRunner(
+        application_class=Application[str],
+        projection_class=_TracksAlone,
+        view_class=PostgresTrackingRecorder,
+        env=environment,
+    ) as projecting:
+        projecting.wait(STOCK_PROJECTED_EVENTS, timeout=600)
 
 
 class _StockTable:
