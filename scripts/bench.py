@@ -132,7 +132,7 @@ class Bench:
     def append_single(self) -> None:
         def ours(casino: Casino, rounds: Sequence[PlayRound]) -> None:
             for each in rounds:
-                _accepted(execute(casino, [each], client=CLIENT))
+                accepted(execute(casino, [each], client=CLIENT))
 
         def stock(tables: "list[_StockTable]", rounds: Sequence[PlayRound]) -> None:
             for each in rounds:
@@ -146,16 +146,16 @@ class Bench:
 
             def call(table: int) -> None:
                 for each in rounds[table::TABLES]:
-                    _accepted(together.execute([each], client=CLIENT))
+                    accepted(together.execute([each], client=CLIENT))
 
-            _in_threads(call)
+            in_threads(call)
 
         def stock(tables: "list[_StockTable]", rounds: Sequence[PlayRound]) -> None:
             def call(table: int) -> None:
                 for each in rounds[table::TABLES]:
                     tables[table].play_in_two_saves(each)
 
-            _in_threads(call)
+            in_threads(call)
 
         self._append(
             "append_threads", ours, stock, stock_tables=TABLES, rounds_a_commit=ROUNDS_A_COMMIT
@@ -164,7 +164,7 @@ class Bench:
     def append_batched(self) -> None:
         def ours(casino: Casino, rounds: Sequence[PlayRound]) -> None:
             for first in range(0, len(rounds), ROUNDS_A_COMMIT):
-                _accepted(execute(casino, rounds[first : first + ROUNDS_A_COMMIT], client=CLIENT))
+                accepted(execute(casino, rounds[first : first + ROUNDS_A_COMMIT], client=CLIENT))
 
         def stock(tables: "list[_StockTable]", rounds: Sequence[PlayRound]) -> None:
             for first in range(0, len(rounds), STOCK_ROUNDS_A_SAVE):
@@ -182,10 +182,10 @@ class Bench:
         rounds_a_commit: int,
     ) -> None:
         """Plays the same rounds a slice at a time: ours, then the same rows bare, then stock."""
-        opening, rounds = _plan()
+        opening, rounds = plan()
         rates: list[tuple[float, float, float]] = []
         with self.ledger() as (database, casino), self._stock() as (application, _):
-            _accepted(execute(casino, opening, client=CLIENT))
+            accepted(execute(casino, opening, client=CLIENT))
             tables = [_StockTable(application) for _ in range(stock_tables)]
             for place, table in enumerate(tables):
                 table.open(opening, share=place, of=stock_tables)
@@ -195,10 +195,10 @@ class Bench:
                 for run in range(RUNS):
                     part = rounds[run * size : (run + 1) * size]
                     head = LogReader(connection).head()
-                    seconds = [_seconds(lambda: ours(casino, part))]  # noqa: B023 - called at once
+                    seconds = [seconds_of(lambda: ours(casino, part))]  # noqa: B023 - called at once
                     rows = _rows_after(connection, head)
                     seconds.append(_copy(connection, rows, len(part), rounds_a_commit))
-                    seconds.append(_seconds(lambda: stock(tables, part)))  # noqa: B023
+                    seconds.append(seconds_of(lambda: stock(tables, part)))  # noqa: B023
                     rates.append((size / seconds[0], size / seconds[1], size / seconds[2]))
         self._report(name, *map(statistics.median, zip(*rates, strict=True)), unit="rounds/s")
 
@@ -206,7 +206,7 @@ class Bench:
         head = LogReader(connection).head()
         with (
             self._stock() as (application, _),
-            psycopg.connect(self._as_superuser(database), autocommit=True) as superuser,
+            psycopg.connect(self.superuser_url(database), autocommit=True) as superuser,
         ):
             events = [StoredEvent(*row) for row in _rows_after(connection, 0)]
             for first in range(0, len(events), 1_000):
@@ -234,7 +234,7 @@ class Bench:
         with self._stock() as (application, environment):
             rows = _rows_after(connection, 0)[:STOCK_PROJECTED_EVENTS]
             application.recorder.insert_events([StoredEvent(*row) for row in rows])
-            stock = len(rows) / _seconds(lambda: _project_stock(environment)) / len(runner.ALL)
+            stock = len(rows) / seconds_of(lambda: _project_stock(environment)) / len(runner.ALL)
         times = _medians(
             lambda: _rebuild(database, connection), lambda: _copy_finished(connection, tables)
         )
@@ -251,7 +251,7 @@ class Bench:
         rates: list[tuple[float, float]] = []
         for _ in range(RUNS):
             with self.ledger() as (database, casino), database.connect() as connection:
-                seconds = _seconds(lambda: import_rounds(casino, recorded, table_id="T"))
+                seconds = seconds_of(lambda: import_rounds(casino, recorded, table_id="T"))
                 rows = _rows_after(connection, 0)
                 bare = _copy(connection, rows, len(recorded), IMPORTED_ROUNDS_A_COMMIT)
                 rates.append((len(recorded) / seconds, len(recorded) / bare))
@@ -266,8 +266,8 @@ class Bench:
                 while LogReader(connection).head() < size:
                     seed += 1
                     simulate(casino, tables=1, shoes=3, seats=SEATS, seed=seed, batch=50)
-                opening, rounds = _plan(seed=size)
-                _accepted(execute(casino, opening, client=CLIENT))
+                opening, rounds = plan(seed=size)
+                accepted(execute(casino, opening, client=CLIENT))
                 before = LogReader(connection).head()
                 started = time.perf_counter()
                 for first in range(0, len(rounds), ROUNDS_A_COMMIT):
@@ -282,7 +282,7 @@ class Bench:
                     ("rebuild", lambda: _rebuild(database, connection)),
                     ("audit", lambda: _audit(reader)),  # noqa: B023
                 ):
-                    self._grown(name, size, _seconds(work) / head)
+                    self._grown(name, size, seconds_of(work) / head)
             folder = self._folder / "export"
             folder.mkdir()
             self._results["export"] = bench_export.measure(database.conninfo, folder)
@@ -334,7 +334,7 @@ class Bench:
             connection.execute(f"CREATE DATABASE {name}")
         return self._server.url(database=name)
 
-    def _as_superuser(self, database: Database) -> str:
+    def superuser_url(self, database: Database) -> str:
         return self._server.url(database=str(conninfo_to_dict(database.conninfo)["dbname"]))
 
 
@@ -414,7 +414,7 @@ class _Nowhere:
         raise AssertionError((rows, beside))
 
 
-def _plan(*, seed: int = 1) -> tuple[list[Command], list[PlayRound]]:
+def plan(*, seed: int = 1) -> tuple[list[Command], list[PlayRound]]:
     """A shoe at each table: what opens them, and their rounds in turns.
 
     The rounds have no time of their own, since tables do not play in turns there.
@@ -433,18 +433,18 @@ def _plan(*, seed: int = 1) -> tuple[list[Command], list[PlayRound]]:
     return opening, [own[place] for place in range(fewest) for own in rounds]
 
 
-def _accepted(answers: Sequence[dict[str, Any]]) -> None:
+def accepted(answers: Sequence[dict[str, Any]]) -> None:
     for answer in answers:
         assert answer["ok"], answer
 
 
-def _in_threads(call: Callable[[int], None]) -> None:
+def in_threads(call: Callable[[int], None]) -> None:
     with ThreadPoolExecutor(TABLES) as pool:
         for _ in pool.map(call, range(TABLES)):
             pass
 
 
-def _seconds(work: Callable[[], Any]) -> float:
+def seconds_of(work: Callable[[], Any]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
@@ -452,7 +452,7 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 def _medians(*works: Callable[[], Any]) -> list[float]:
     """The seconds that each takes, the median of runs in turns."""
-    runs = [[_seconds(work) for work in works] for _ in range(RUNS)]
+    runs = [[seconds_of(work) for work in works] for _ in range(RUNS)]
     return [statistics.median(each) for each in zip(*runs, strict=True)]
 
 
