@@ -1,21 +1,16 @@
 """The service killed at any moment while several clients give it commands."""
 
 import json
-import os
-import socket
-import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
 
 import httpx
 
 from tests.chaos.books import check_finished, check_whole
 from tests.chaos.load import Answer, Load, Undisturbed, loads, same
+from tests.chaos.service import Service
 from tests.chaos.size import SECONDS_MAX, SERVICE_KILLS, TIMES
-from tests.chaos.writers import start_python
 
 CLIENTS = 4
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -55,44 +50,6 @@ def test_a_service_that_is_killed_at_any_moment_loses_nothing_and_does_nothing_t
             expected = undisturbed.answers[answer["key"]]
             assert same(answer, expected, but=("replayed", "position"))
     check_finished(url, undisturbed)
-
-
-class Service:
-    """`punto serve` at one address, started again after each kill."""
-
-    def __init__(self, url: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
-        self._url = url
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        self.start()
-        try:
-            yield
-        finally:
-            self.kill()
-
-    def start(self) -> None:
-        self._process = start_python(
-            "infrastructure.cli.main",
-            "serve",
-            "--port",
-            str(self._port),
-            env={**os.environ, "PUNTO_DATABASE_URL": self._url},
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
 
 
 class HttpClient:
