@@ -14,6 +14,9 @@ Every figure is the median of runs that take turns, on one server, fsync on:
   its ProjectionRunner with the least that a projection does, a tracking row for
   each event, shared out over as many projections as we have.
 
+`long_account` is a command on an account with 100,000 events, from a process that has
+nothing in memory, and its limit the same on one with ten.
+
 `growth` says what an event costs, in microseconds, in ledgers of different sizes.
 `make bench` prints a table, writes build/bench.json, and says which ratio has
 fallen by more than a quarter since those in scripts/bench_ratios.json.
@@ -28,6 +31,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,7 +49,7 @@ from domain.event import DomainEvent, Stamp
 from domain.rules import STANDARD_RULES
 from infrastructure.audit.audit import audit
 from infrastructure.casino import Book, Casino
-from infrastructure.commands.contract import Command, PlayRound
+from infrastructure.commands.contract import Command, Deposit, OpenAccount, PlayRound
 from infrastructure.commands.execution import execute
 from infrastructure.commands.group_commit import GroupCommit
 from infrastructure.commands.handlers import HANDLERS
@@ -68,6 +72,8 @@ RUNS = 3
 # The library's recorder hangs on a save of some 1,500 events or more.
 STOCK_ROUNDS_A_SAVE = 25
 STOCK_PROJECTED_EVENTS = 1_000
+LONG_ACCOUNT_EVENTS = 100_000
+COLD_COMMANDS = 50
 GROWTH = (10_000, 100_000, 1_000_000)
 WORSE = 0.75
 RESULTS = Path(__file__).parent.parent / "build" / "bench.json"
@@ -126,6 +132,7 @@ class Bench:
                 self.audit(connection)
                 csv = _as_csv(connection, self._folder / "rounds.csv")
         self.import_rounds(csv)
+        self.long_account()
         self.growth()
         return self._results
 
@@ -258,6 +265,33 @@ class Bench:
         ours, limit = map(statistics.median, zip(*rates, strict=True))
         self._report("import", ours, limit, None, unit="rounds/s")
 
+    def long_account(self) -> None:
+        def deposits(account_id: str, numbers: range) -> list[Command]:
+            return [
+                Deposit(
+                    command="deposit", key=f"{account_id}{n}", account_id=account_id, amount_minor=1
+                )
+                for n in numbers
+            ]
+
+        seconds: dict[str, list[float]] = {"short": [], "long": []}
+        with self.ledger() as (database, casino):
+            for account_id, events in (("short", 10), ("long", LONG_ACCOUNT_EVENTS)):
+                opening = OpenAccount(
+                    command="open_account", key=account_id, account_id=account_id, currency="USD"
+                )
+                accepted(execute(casino, [opening], client=CLIENT))
+                for first in range(1, events, 500):
+                    numbers = range(first, min(first + 500, events))
+                    accepted(execute(casino, deposits(account_id, numbers), client=CLIENT))
+            for number in range(COLD_COMMANDS):
+                for account_id, own in seconds.items():
+                    command = deposits(account_id, range(-number - 1, -number))
+                    with self.casino(database) as cold:
+                        own.append(seconds_of(partial(execute, cold, command, client=CLIENT)))
+        short, long = (statistics.median(own) for own in seconds.values())
+        self._report("long_account", 1 / long, 1 / short, None, unit="commands/s")
+
     def growth(self) -> None:
         """What an event costs to append, read, rebuild and audit as the ledger grows."""
         with self.ledger() as (database, casino), database.connect() as connection:
@@ -303,13 +337,17 @@ class Bench:
     @contextmanager
     def ledger(self) -> Iterator[tuple[Database, Casino]]:
         settings = Settings.model_validate({"database_url": self._new_database()})
-        with open_database(settings) as database:
-            environment = {
+        with open_database(settings) as database, self.casino(database) as casino:
+            yield database, casino
+
+    def casino(self, database: Database) -> Casino:
+        """The application on a database, with nothing in memory yet."""
+        return Casino(
+            {
                 "PERSISTENCE_MODULE": "infrastructure.store.factory",
                 "PUNTO_CONNINFO": database.conninfo,
             }
-            with Casino(environment) as casino:
-                yield database, casino
+        )
 
     @contextmanager
     def _stock(self) -> Iterator[tuple[Application[str], dict[str, str]]]:
