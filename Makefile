@@ -23,6 +23,7 @@ chaos: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python -m scripts.bench
+	$(BIN)/python -m scripts.bench_http
 	$(BIN)/python -m scripts.bench_feed
 
 # Versions and hashes of everything that is installed, for every platform.

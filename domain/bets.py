@@ -4,9 +4,10 @@ Odds are *to* one: a winning stake comes back and the win is paid on top.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
+
+from msgspec import Struct
 
 from domain.cards import Card
 from domain.money import CommissionPolicy, Rounding, commission, divide, win_at
@@ -66,8 +67,7 @@ NEED_FACES = _NEED_RANK | {BetKind.PERFECT_PAIR}
 """The bets that points alone do not decide."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deal:
+class Deal(Struct, frozen=True, gc=False):
     """Everything that bets are settled by, of a deal that is complete."""
 
     outcome: Outcome
@@ -90,8 +90,7 @@ class Deal:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(Struct, frozen=True, gc=False):
     """What a stake comes to: the win alone, without the stake and before commission."""
 
     result: Result

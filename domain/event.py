@@ -1,6 +1,5 @@
 """What every event has in common, and the register of their topics."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, NamedTuple, dataclass_transform
 
@@ -94,8 +93,7 @@ Entry = Recorded | Unreadable
 """What stands at a position of the ledger."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(Struct, frozen=True, gc=False):
     """Who does a command, when, and under which idempotency key."""
 
     at: datetime

@@ -1,7 +1,6 @@
 """A round: its bets, the cards as they fell, the outcome and the settlement of each bet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Self, assert_never
@@ -210,13 +209,17 @@ class Bet(Struct, frozen=True, gc=False):
     settlement: Settlement = OPEN
 
     @property
+    def is_open(self) -> bool:
+        """Whether its stake is in play."""
+        return self.settlement is OPEN or self.settlement.result is Result.OPEN
+
+    @property
     def counts(self) -> bool:
         """Whether it was neither taken back nor returned."""
         return self.settlement.result is not Result.RETURNED
 
 
-@dataclass(frozen=True, slots=True)
-class BetChange:
+class BetChange(Struct, frozen=True, gc=False):
     """A bet as it was settled and as a correction settled it; None where it does not count."""
 
     was: Bet | None
@@ -231,8 +234,7 @@ class BetChange:
         return was == (self.becomes.account_id, self.becomes.stake_minor)
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Struct, frozen=True, gc=False):
     """Totals and outcome as they were recorded."""
 
     player_total: int
@@ -280,7 +282,7 @@ class Round(Struct, frozen=True, gc=False):
     @property
     def open_bets(self) -> tuple[Bet, ...]:
         """The bets that count and are not settled, in the order they were placed."""
-        return tuple(bet for bet in self.bets.values() if bet.settlement.result is Result.OPEN)
+        return tuple([bet for bet in self.bets.values() if bet.is_open])
 
     def open(
         self,
@@ -319,9 +321,10 @@ class Round(Struct, frozen=True, gc=False):
             raise Refused("already_exists", f"bet {bet_id} is there", field="bet_id")
         self._must_be_betting()
         self.rules.check_stake(kind, stake_minor)
-        if kind in _OPPOSITE and not self.rules.allow_opposite_bets:
-            for bet in self.open_bets:
-                if bet.account_id == account_id and bet.kind is _OPPOSITE[kind]:
+        opposite = _OPPOSITE.get(kind)
+        if opposite is not None and not self.rules.allow_opposite_bets:
+            for bet in self.bets.values():
+                if bet.account_id == account_id and bet.kind is opposite and bet.is_open:
                     raise Refused(
                         "opposite_bets",
                         f"account {account_id} has staked on {bet.kind.value} with bet {bet.id}",

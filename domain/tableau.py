@@ -4,8 +4,9 @@ Everything here works on points (0 to 9), because the rules do.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Hand(StrEnum):
@@ -91,8 +92,7 @@ def cards_of_deal(points: Sequence[int]) -> int:
     return 4 + banker_draws(player_two, banker_two, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Struct, frozen=True, gc=False):
     """What the tableau says of two hands of two or three cards.
 
     `missing` is the hand whose third card is demanded and not there: the rest

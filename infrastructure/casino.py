@@ -3,11 +3,11 @@
 Nothing else in the program appends to the ledger.
 """
 
-from collections import OrderedDict
+from collections import ChainMap, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Lock
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from eventsourcing.application import Application
 from eventsourcing.utils import Environment
@@ -84,7 +84,8 @@ class Book:
         self._begun_at = 0
         self._seeds_before: dict[str, bytes | None] = {}
         self._known_seeds = known_seeds
-        self._brought_in: dict[str, Aggregate] = {}
+        self._at_first: dict[str, Aggregate] = {}
+        self.is_stored = False
 
     @property
     def position(self) -> int:
@@ -149,8 +150,7 @@ class Book:
             aggregate = aggregates[stream_id]
             check_order(event.at, latest=aggregate.at)
             assert event.originator_version == aggregate.version + 1
-            if stream_id not in before:
-                before[stream_id] = aggregate
+            before.setdefault(stream_id, aggregate)
             aggregates[stream_id] = aggregate.apply(event)
         self.events += events
 
@@ -168,6 +168,7 @@ class Book:
         beside = Beside(self.remembered, self._states_due(), self.seeds)
         self._session.append(self._rows(), beside)
         self.events = []
+        self.is_stored = True
 
     def begin(self) -> None:
         """Starts a command: `undo` goes back to here."""
@@ -203,7 +204,7 @@ class Book:
             else:
                 event = self._mapper.to_domain_event(each)
                 aggregates[event.originator_id] = aggregates[event.originator_id].apply(event)
-        self._brought_in.update(aggregates)
+        self._at_first.update(aggregates)
         self.aggregates.update(aggregates)
 
     def _states_due(self) -> list[KeptState]:
@@ -211,18 +212,22 @@ class Book:
             keep(aggregate)
             for stream_id, aggregate in self.aggregates.items()
             if isinstance(aggregate, Account)
-            and is_due(aggregate, before=self._at_first(stream_id).version)
+            and is_due(aggregate, before=self._at_first[stream_id].version)
         ]
-
-    def _at_first(self, stream_id: str) -> Aggregate:
-        return self._known.get(stream_id) or self._brought_in[stream_id]
 
     def _look_up(self, stream_id: str) -> None:
         known = self._known.get(stream_id)
         if known is None:
             self.fetch((stream_id,))
         else:
-            self.aggregates[stream_id] = known
+            self._at_first[stream_id] = self.aggregates[stream_id] = known
+
+
+class _OnItsWay(NamedTuple):
+    """What an attempt has decided, while it is being stored, and the position it comes to."""
+
+    book: Book
+    head: int
 
 
 class Casino(Application[str]):
@@ -230,8 +235,10 @@ class Casino(Application[str]):
 
     Aggregates stay in memory between turns. A turn holds the ledger's one
     lock, so it sees at its start which streams others have added to since the
-    last turn, and drops those: what it decides on is always the latest.
-    `store_answered` says whether the last command reached the store.
+    last turn, and drops those: what it decides on is always the latest. While
+    an attempt is being stored the next one decides on what that is to come to,
+    and is given up where it does not. `store_answered` says whether the last
+    command reached the store.
     """
 
     name = ""
@@ -242,7 +249,9 @@ class Casino(Application[str]):
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         super().__init__(env)
         self.store_answered = True
-        self._in_turn = Lock()
+        self._deciding = Lock()
+        self._storing = Lock()
+        self._on_its_way: _OnItsWay | None = None
         self._known: OrderedDict[str, Aggregate] = OrderedDict()
         self._known_at = 0
         self._known_seeds: dict[str, bytes] = {}
@@ -261,11 +270,11 @@ class Casino(Application[str]):
         Where anything fails, or the answer to the commit is lost, nothing that
         was kept in memory is trusted any more.
         """
-        with self._in_turn:
+        with self._deciding, self._storing:
             try:
-                with cast(Sessions, self.recorder).writing() as session:
+                with self._sessions.writing() as session:
                     self._drop_changed(session)
-                    book = self._book(session)
+                    book = self._book(session, self._known)
                     yield book
                     book.store()
                     head = session.head
@@ -275,37 +284,58 @@ class Casino(Application[str]):
             self._keep(book, head)
 
     @contextmanager
-    def attempt(self, *, new_streams: Collection[str]) -> Iterator[Book]:
+    def attempt(
+        self, *, new_streams: Collection[str], when_decided: Callable[[], None] | None
+    ) -> Iterator[Book]:
         """A turn that rests on what is kept in memory, and takes one round trip to store.
 
         It is to begin the `new_streams`, which are taken not to be there. Raises
         NotUpToDate, in the block or at its end, where only a turn can tell;
-        nothing was stored then.
+        nothing was stored then. The block decides; `when_decided` is called
+        after it, once the next one may begin.
         """
-        with self._in_turn:
-            if not self._known:
+        with ExitStack() as deciding:
+            deciding.enter_context(self._deciding)
+            before = self._on_its_way
+            if before is None:
+                known: Mapping[str, Aggregate] = self._known
+                head = self._known_at
+            else:
+                known = ChainMap(dict(before.book.aggregates), self._known)
+                head = before.head
+            if not known:
                 raise NotUpToDate
-            try:
-                with cast(Sessions, self.recorder).attempting(
-                    self._known_at, new_streams=new_streams
-                ) as session:
-                    book = self._book(session)
-                    yield book
+            book = self._book(self._sessions.attempting(head, new_streams=new_streams), known)
+            yield book
+            with self._storing:
+                if before is not None and not before.book.is_stored:
+                    raise NotUpToDate
+                self._on_its_way = _OnItsWay(book, book.position)
+                deciding.close()
+                if when_decided is not None:
+                    when_decided()
+                try:
                     book.store()
-                    head = session.head
-            except NotUpToDate:
-                raise
-            except BaseException:
-                self._forget()
-                raise
-            self._keep(book, head)
+                    self._keep(book, self._on_its_way.head)
+                except NotUpToDate:
+                    raise
+                except BaseException:
+                    self._forget()
+                    raise
+                finally:
+                    self._on_its_way = None
 
-    def _book(self, session: Session) -> Book:
-        return Book(session, cast(EventMapper, self.mapper), self._known, self._known_seeds)
+    @property
+    def _sessions(self) -> Sessions:
+        return cast(Sessions, self.recorder)
+
+    def _book(self, session: Session, known: Mapping[str, Aggregate]) -> Book:
+        return Book(session, cast(EventMapper, self.mapper), known, self._known_seeds)
 
     def _forget(self) -> None:
-        self._known.clear()
-        self._known_seeds.clear()
+        # Whoever decides at this moment goes on with what was there.
+        self._known = OrderedDict()
+        self._known_seeds = {}
         self._known_at = 0
 
     def _drop_changed(self, session: Session) -> None:

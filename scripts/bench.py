@@ -11,8 +11,11 @@ Every figure is the median of runs that take turns, on one server, fsync on:
 - `stock`: the eventsourcing library's own application, recorder, reading and
   tracking, for the same work: the same rounds decided by the same domain on
   aggregates in memory, the same events by the same mapper. Beside a rebuild it is
-  the least that its projections do, a transaction with a tracking row for each
-  event and projection.
+  its ProjectionRunner with the least that a projection does, a tracking row for
+  each event, shared out over as many projections as we have.
+
+`long_account` is a command on an account with 100,000 events, from a process that has
+nothing in memory, and its limit the same on one with ten.
 
 `growth` says what an event costs, in microseconds, in ledgers of different sizes.
 `make bench` prints a table, writes build/bench.json, and says which ratio has
@@ -20,7 +23,6 @@ fallen by more than a quarter since those in scripts/bench_ratios.json.
 """
 
 import json
-import os
 import statistics
 import tempfile
 import time
@@ -29,6 +31,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,8 +39,8 @@ from typing import Any
 import psycopg
 from eventsourcing.application import Application
 from eventsourcing.persistence import JSONTranscoder, StoredEvent, Tracking
-from eventsourcing.postgres import PostgresFactory, PostgresTrackingRecorder
-from eventsourcing.utils import Environment
+from eventsourcing.postgres import PostgresTrackingRecorder
+from eventsourcing.projection import Projection, ProjectionRunner
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
@@ -46,7 +49,7 @@ from domain.event import DomainEvent, Stamp
 from domain.rules import STANDARD_RULES
 from infrastructure.audit.audit import audit
 from infrastructure.casino import Book, Casino
-from infrastructure.commands.contract import Command, PlayRound
+from infrastructure.commands.contract import Command, Deposit, OpenAccount, PlayRound
 from infrastructure.commands.execution import execute
 from infrastructure.commands.group_commit import GroupCommit
 from infrastructure.commands.handlers import HANDLERS
@@ -68,7 +71,9 @@ ROUNDS_A_COMMIT, IMPORTED_ROUNDS_A_COMMIT = 50, 250
 RUNS = 3
 # The library's recorder hangs on a save of some 1,500 events or more.
 STOCK_ROUNDS_A_SAVE = 25
-STOCK_PROJECTED_EVENTS = 2_000
+STOCK_PROJECTED_EVENTS = 1_000
+LONG_ACCOUNT_EVENTS = 100_000
+COLD_COMMANDS = 50
 GROWTH = (10_000, 100_000, 1_000_000)
 WORSE = 0.75
 RESULTS = Path(__file__).parent.parent / "build" / "bench.json"
@@ -127,13 +132,14 @@ class Bench:
                 self.audit(connection)
                 csv = _as_csv(connection, self._folder / "rounds.csv")
         self.import_rounds(csv)
+        self.long_account()
         self.growth()
         return self._results
 
     def append_single(self) -> None:
         def ours(casino: Casino, rounds: Sequence[PlayRound]) -> None:
             for each in rounds:
-                _accepted(execute(casino, [each], client=CLIENT))
+                accepted(execute(casino, [each], client=CLIENT))
 
         def stock(tables: "list[_StockTable]", rounds: Sequence[PlayRound]) -> None:
             for each in rounds:
@@ -147,16 +153,16 @@ class Bench:
 
             def call(table: int) -> None:
                 for each in rounds[table::TABLES]:
-                    _accepted(together.execute([each], client=CLIENT))
+                    accepted(together.execute([each], client=CLIENT))
 
-            _in_threads(call)
+            in_threads(call)
 
         def stock(tables: "list[_StockTable]", rounds: Sequence[PlayRound]) -> None:
             def call(table: int) -> None:
                 for each in rounds[table::TABLES]:
                     tables[table].play_in_two_saves(each)
 
-            _in_threads(call)
+            in_threads(call)
 
         self._append(
             "append_threads", ours, stock, stock_tables=TABLES, rounds_a_commit=ROUNDS_A_COMMIT
@@ -165,7 +171,7 @@ class Bench:
     def append_batched(self) -> None:
         def ours(casino: Casino, rounds: Sequence[PlayRound]) -> None:
             for first in range(0, len(rounds), ROUNDS_A_COMMIT):
-                _accepted(execute(casino, rounds[first : first + ROUNDS_A_COMMIT], client=CLIENT))
+                accepted(execute(casino, rounds[first : first + ROUNDS_A_COMMIT], client=CLIENT))
 
         def stock(tables: "list[_StockTable]", rounds: Sequence[PlayRound]) -> None:
             for first in range(0, len(rounds), STOCK_ROUNDS_A_SAVE):
@@ -183,10 +189,10 @@ class Bench:
         rounds_a_commit: int,
     ) -> None:
         """Plays the same rounds a slice at a time: ours, then the same rows bare, then stock."""
-        opening, rounds = _plan()
+        opening, rounds = plan()
         rates: list[tuple[float, float, float]] = []
         with self.ledger() as (database, casino), self._stock() as (application, _):
-            _accepted(execute(casino, opening, client=CLIENT))
+            accepted(execute(casino, opening, client=CLIENT))
             tables = [_StockTable(application) for _ in range(stock_tables)]
             for place, table in enumerate(tables):
                 table.open(opening, share=place, of=stock_tables)
@@ -196,10 +202,10 @@ class Bench:
                 for run in range(RUNS):
                     part = rounds[run * size : (run + 1) * size]
                     head = LogReader(connection).head()
-                    seconds = [_seconds(lambda: ours(casino, part))]  # noqa: B023 - called at once
+                    seconds = [seconds_of(lambda: ours(casino, part))]  # noqa: B023 - called at once
                     rows = _rows_after(connection, head)
                     seconds.append(_copy(connection, rows, len(part), rounds_a_commit))
-                    seconds.append(_seconds(lambda: stock(tables, part)))  # noqa: B023
+                    seconds.append(seconds_of(lambda: stock(tables, part)))  # noqa: B023
                     rates.append((size / seconds[0], size / seconds[1], size / seconds[2]))
         self._report(name, *map(statistics.median, zip(*rates, strict=True)), unit="rounds/s")
 
@@ -207,7 +213,7 @@ class Bench:
         head = LogReader(connection).head()
         with (
             self._stock() as (application, _),
-            psycopg.connect(self._as_superuser(database), autocommit=True) as superuser,
+            psycopg.connect(self.superuser_url(database), autocommit=True) as superuser,
         ):
             events = [StoredEvent(*row) for row in _rows_after(connection, 0)]
             for first in range(0, len(events), 1_000):
@@ -232,12 +238,10 @@ class Bench:
         head = LogReader(connection).head()
         runner.catch_up(connection, LogReader(connection).page)
         tables = [table for each in runner.ALL for table in each.tables]
-        with self._stock() as (_, factory):
-            recorder = factory.tracking_recorder(PostgresTrackingRecorder)
-            started = time.perf_counter()
-            for position in range(1, STOCK_PROJECTED_EVENTS + 1):
-                recorder.insert_tracking(Tracking("projection", position))
-            stock = STOCK_PROJECTED_EVENTS / (time.perf_counter() - started) / len(runner.ALL)
+        with self._stock() as (application, environment):
+            rows = _rows_after(connection, 0)[:STOCK_PROJECTED_EVENTS]
+            application.recorder.insert_events([StoredEvent(*row) for row in rows])
+            stock = len(rows) / seconds_of(lambda: _project_stock(environment)) / len(runner.ALL)
         times = _medians(
             lambda: _rebuild(database, connection), lambda: _copy_finished(connection, tables)
         )
@@ -254,12 +258,39 @@ class Bench:
         rates: list[tuple[float, float]] = []
         for _ in range(RUNS):
             with self.ledger() as (database, casino), database.connect() as connection:
-                seconds = _seconds(lambda: import_rounds(casino, recorded, table_id="T"))
+                seconds = seconds_of(lambda: import_rounds(casino, recorded, table_id="T"))
                 rows = _rows_after(connection, 0)
                 bare = _copy(connection, rows, len(recorded), IMPORTED_ROUNDS_A_COMMIT)
                 rates.append((len(recorded) / seconds, len(recorded) / bare))
         ours, limit = map(statistics.median, zip(*rates, strict=True))
         self._report("import", ours, limit, None, unit="rounds/s")
+
+    def long_account(self) -> None:
+        def deposits(account_id: str, numbers: range) -> list[Command]:
+            return [
+                Deposit(
+                    command="deposit", key=f"{account_id}{n}", account_id=account_id, amount_minor=1
+                )
+                for n in numbers
+            ]
+
+        seconds: dict[str, list[float]] = {"short": [], "long": []}
+        with self.ledger() as (database, casino):
+            for account_id, events in (("short", 10), ("long", LONG_ACCOUNT_EVENTS)):
+                opening = OpenAccount(
+                    command="open_account", key=account_id, account_id=account_id, currency="USD"
+                )
+                accepted(execute(casino, [opening], client=CLIENT))
+                for first in range(1, events, 500):
+                    numbers = range(first, min(first + 500, events))
+                    accepted(execute(casino, deposits(account_id, numbers), client=CLIENT))
+            for number in range(COLD_COMMANDS):
+                for account_id, own in seconds.items():
+                    command = deposits(account_id, range(-number - 1, -number))
+                    with self.casino(database) as cold:
+                        own.append(seconds_of(partial(execute, cold, command, client=CLIENT)))
+        short, long = (statistics.median(own) for own in seconds.values())
+        self._report("long_account", 1 / long, 1 / short, None, unit="commands/s")
 
     def growth(self) -> None:
         """What an event costs to append, read, rebuild and audit as the ledger grows."""
@@ -269,8 +300,8 @@ class Bench:
                 while LogReader(connection).head() < size:
                     seed += 1
                     simulate(casino, tables=1, shoes=3, seats=SEATS, seed=seed, batch=50)
-                opening, rounds = _plan(seed=size)
-                _accepted(execute(casino, opening, client=CLIENT))
+                opening, rounds = plan(seed=size)
+                accepted(execute(casino, opening, client=CLIENT))
                 before = LogReader(connection).head()
                 started = time.perf_counter()
                 for first in range(0, len(rounds), ROUNDS_A_COMMIT):
@@ -285,7 +316,7 @@ class Bench:
                     ("rebuild", lambda: _rebuild(database, connection)),
                     ("audit", lambda: _audit(reader)),  # noqa: B023
                 ):
-                    self._grown(name, size, _seconds(work) / head)
+                    self._grown(name, size, seconds_of(work) / head)
             folder = self._folder / "export"
             folder.mkdir()
             self._results["export"] = bench_export.measure(database.conninfo, folder)
@@ -306,16 +337,20 @@ class Bench:
     @contextmanager
     def ledger(self) -> Iterator[tuple[Database, Casino]]:
         settings = Settings.model_validate({"database_url": self._new_database()})
-        with open_database(settings) as database:
-            environment = {
+        with open_database(settings) as database, self.casino(database) as casino:
+            yield database, casino
+
+    def casino(self, database: Database) -> Casino:
+        """The application on a database, with nothing in memory yet."""
+        return Casino(
+            {
                 "PERSISTENCE_MODULE": "infrastructure.store.factory",
                 "PUNTO_CONNINFO": database.conninfo,
             }
-            with Casino(environment) as casino:
-                yield database, casino
+        )
 
     @contextmanager
-    def _stock(self) -> Iterator[tuple[Application[str], PostgresFactory]]:
+    def _stock(self) -> Iterator[tuple[Application[str], dict[str, str]]]:
         parts = conninfo_to_dict(self._new_database())
         environment = {
             "PERSISTENCE_MODULE": "eventsourcing.postgres",
@@ -327,13 +362,8 @@ class Bench:
             "POSTGRES_PASSWORD": "",
             "POSTGRES_MAX_OVERFLOW": str(TABLES),
         }
-        application = Application[str](environment)
-        factory = PostgresFactory(Environment("", {**os.environ, **environment}))
-        try:
-            yield application, factory
-        finally:
-            factory.close()
-            application.close()
+        with Application[str](environment) as application:
+            yield application, environment
 
     def _new_database(self) -> str:
         self._databases += 1
@@ -342,8 +372,25 @@ class Bench:
             connection.execute(f"CREATE DATABASE {name}")
         return self._server.url(database=name)
 
-    def _as_superuser(self, database: Database) -> str:
+    def superuser_url(self, database: Database) -> str:
         return self._server.url(database=str(conninfo_to_dict(database.conninfo)["dbname"]))
+
+
+class _TracksAlone(Projection[PostgresTrackingRecorder]):
+    name = "tracks_alone"
+
+    def process_event(self, domain_event: Any, tracking: Tracking) -> None:  # noqa: ARG002
+        self.view.insert_tracking(tracking)
+
+
+def _project_stock(environment: dict[str, str]) -> None:
+    with ProjectionRunner(
+        application_class=Application[str],
+        projection_class=_TracksAlone,
+        view_class=PostgresTrackingRecorder,
+        env=environment,
+    ) as projecting:
+        projecting.wait(STOCK_PROJECTED_EVENTS, timeout=600)
 
 
 class _StockTable:
@@ -405,7 +452,7 @@ class _Nowhere:
         raise AssertionError((rows, beside))
 
 
-def _plan(*, seed: int = 1) -> tuple[list[Command], list[PlayRound]]:
+def plan(*, seed: int = 1) -> tuple[list[Command], list[PlayRound]]:
     """A shoe at each table: what opens them, and their rounds in turns.
 
     The rounds have no time of their own, since tables do not play in turns there.
@@ -424,18 +471,18 @@ def _plan(*, seed: int = 1) -> tuple[list[Command], list[PlayRound]]:
     return opening, [own[place] for place in range(fewest) for own in rounds]
 
 
-def _accepted(answers: Sequence[dict[str, Any]]) -> None:
+def accepted(answers: Sequence[dict[str, Any]]) -> None:
     for answer in answers:
         assert answer["ok"], answer
 
 
-def _in_threads(call: Callable[[int], None]) -> None:
+def in_threads(call: Callable[[int], None]) -> None:
     with ThreadPoolExecutor(TABLES) as pool:
         for _ in pool.map(call, range(TABLES)):
             pass
 
 
-def _seconds(work: Callable[[], Any]) -> float:
+def seconds_of(work: Callable[[], Any]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
@@ -443,7 +490,7 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 def _medians(*works: Callable[[], Any]) -> list[float]:
     """The seconds that each takes, the median of runs in turns."""
-    runs = [[_seconds(work) for work in works] for _ in range(RUNS)]
+    runs = [[seconds_of(work) for work in works] for _ in range(RUNS)]
     return [statistics.median(each) for each in zip(*runs, strict=True)]
 
 

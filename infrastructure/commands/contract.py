@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from datetime import UTC, date, datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 from zoneinfo import available_timezones
 
 import msgspec
@@ -133,16 +133,14 @@ class Command(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    STREAMS: ClassVar[tuple[str, ...]] = ("table", "shoe", "round", "account", "correction")
-
     key: Id
     at: GivenTime | None = None
     actor: Id | None = None
 
     def stream_ids(self) -> set[str]:
         """The streams that the command names itself."""
-        named = {kind: getattr(self, f"{kind}_id", None) for kind in self.STREAMS}
-        return {f"{kind}:{name}" for kind, name in named.items() if name is not None}
+        names = ((kind, getattr(self, field)) for kind, field in _names_of_streams(type(self)))
+        return {f"{kind}:{name}" for kind, name in names if name is not None}
 
     def new_stream_ids(self) -> set[str]:
         """The streams that the command is to begin."""
@@ -157,6 +155,14 @@ class Command(BaseModel):
             ).hexdigest()
             for name, value in given.items()
         }
+
+
+@cache
+def _names_of_streams(command_type: type[Command]) -> tuple[tuple[str, str], ...]:
+    """The kinds of streams that a command names, each with its field."""
+    kinds = ("table", "shoe", "round", "account", "correction")
+    fields = ((kind, f"{kind}_id") for kind in kinds)
+    return tuple((kind, field) for kind, field in fields if field in command_type.model_fields)
 
 
 class SetGamingDay(Command):

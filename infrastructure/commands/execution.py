@@ -34,6 +34,9 @@ COMMANDS_ATTEMPTED_MAX = 3
 """So few commands are decided without a lock at first. With more of them it pays to
 send the first on their way while the rest are decided, which a turn does."""
 
+COMMANDS_OF_A_GROUP_ATTEMPTED_MAX = 50
+"""The same, where the next commands are decided while these are on their way."""
+
 _NOT_REMEMBERED = {"invalid_command", "store_unavailable", "key_reused", "not_permitted"}
 _PATIENCE_SECONDS = (0, 0.1, 0, 0.3, 0, 1.0, 0, 2.0, 0, 4.0, 0)
 """How long to wait before each new try: each wait and then, as the connection
@@ -101,13 +104,21 @@ def execute(
 
 
 def execute_requests(
-    casino: Casino, requests: Sequence[Request], *, is_whole: bool = False
+    casino: Casino,
+    requests: Sequence[Request],
+    *,
+    is_whole: bool = False,
+    when_decided: Callable[[], None] | None = None,
 ) -> list[Answer]:
-    """As `execute`, for commands of several clients."""
+    """As `execute`, for commands of several clients.
+
+    `when_decided` is called once others may have theirs decided, while these
+    are being stored.
+    """
     waits = iter(_PATIENCE_SECONDS if casino.store_answered else _PATIENCE_WHILE_AWAY_SECONDS)
     while True:
         try:
-            answers = _execute_once(casino, requests, is_whole=is_whole)
+            answers = _execute_once(casino, requests, is_whole=is_whole, when_decided=when_decided)
         except _AWAY as error:
             # A lost reply to the commit looks like a failure too. The next try
             # tells, by the keys, whether the commands were stored.
@@ -124,13 +135,22 @@ def execute_requests(
         return answers
 
 
-def _execute_once(casino: Casino, requests: Sequence[Request], *, is_whole: bool) -> list[Answer]:
-    if len(requests) <= COMMANDS_ATTEMPTED_MAX and not is_whole:
+def _execute_once(
+    casino: Casino,
+    requests: Sequence[Request],
+    *,
+    is_whole: bool,
+    when_decided: Callable[[], None] | None,
+) -> list[Answer]:
+    attempted_max = COMMANDS_ATTEMPTED_MAX
+    if when_decided is not None:
+        attempted_max = COMMANDS_OF_A_GROUP_ATTEMPTED_MAX
+    if len(requests) <= attempted_max and not is_whole:
         try:
             new_streams = {
                 stream_id for request in requests for stream_id in request.command.new_stream_ids()
             }
-            with casino.attempt(new_streams=new_streams) as book:
+            with casino.attempt(new_streams=new_streams, when_decided=when_decided) as book:
                 answers = _answer_all(book, requests)
                 if not all(answer["ok"] for answer in answers):
                     # Only a turn knows whether the key was answered before.

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 
 from infrastructure.casino import Casino
@@ -15,9 +16,10 @@ class GroupCommit:
     """Runs the commands of concurrent callers.
 
     One of the callers leads. It runs the commands of all that wait, in the
-    order in which they came, in one transaction, and then hands the lead to
-    the first of those that have come meanwhile. A refused command of one fails
-    no other.
+    order in which they came, in one transaction, and hands the lead to the
+    first of those that have come meanwhile as soon as all is decided, so that
+    one group is decided while the one before is being stored. A refused
+    command of one fails no other.
     """
 
     def __init__(
@@ -34,23 +36,32 @@ class GroupCommit:
         caller = _Caller([Request(client, command) for command in commands])
         with self._guard:
             self._waiting.append(caller)
-            leads, self._is_led = not self._is_led, True
-        if not leads:
+            if not self._is_led:
+                self._call_the_next()
+        while not caller.is_done:
             try:
                 caller.call.acquire()
             except BaseException:
                 self._leave(caller)
                 raise
-        if not caller.is_done:
-            try:
-                while not caller.is_done:
-                    self._run_those_that_wait(caller)
-            finally:
-                with self._guard:
-                    self._hand_over()
+            if caller.is_to_lead:
+                self._lead(caller)
         return caller.result()
 
-    def _hand_over(self) -> None:
+    def _lead(self, leader: "_Caller") -> None:
+        try:
+            self._run_those_that_wait(leader)
+        finally:
+            self._hand_over(leader)
+
+    def _hand_over(self, leader: "_Caller") -> None:
+        """Gives the lead to the first of those that wait, unless that is done."""
+        with self._guard:
+            if leader.is_to_lead:
+                leader.is_to_lead = False
+                self._call_the_next()
+
+    def _call_the_next(self) -> None:
         self._is_led = bool(self._waiting)
         if self._waiting:
             self._waiting[0].is_to_lead = True
@@ -62,7 +73,7 @@ class GroupCommit:
             if caller in self._waiting:
                 self._waiting.remove(caller)
                 if caller.is_to_lead:
-                    self._hand_over()
+                    self._call_the_next()
 
     def _run_those_that_wait(self, leader: "_Caller") -> None:
         with self._guard:
@@ -72,38 +83,40 @@ class GroupCommit:
                 group.append(self._waiting.popleft())
                 size += len(group[-1].requests)
         try:
-            self._run(group)
+            self._run(group, when_decided=partial(self._hand_over, leader))
         except BaseException:
             # This thread is interrupted, and the others are not.
             with self._guard:
                 self._waiting.extendleft(
                     each for each in reversed(group) if each is not leader and not each.is_done
                 )
+                if not self._is_led:
+                    self._call_the_next()
             raise
         finally:
             for caller in group:
                 if caller.is_done:
                     caller.call.release()
 
-    def _run(self, group: Sequence["_Caller"]) -> None:
+    def _run(self, group: Sequence["_Caller"], when_decided: Callable[[], None]) -> None:
         requests = [request for caller in group for request in caller.requests]
         self._count_group(len(requests))
         try:
-            answers = iter(execute_requests(self._casino, requests))
+            answers = iter(execute_requests(self._casino, requests, when_decided=when_decided))
         except Exception as error:
             if len(group) == 1:
                 group[0].error = error
                 return
             # What one of them broke is to fail that one alone.
             for caller in group:
-                self._run([caller])
+                self._run([caller], when_decided)
             return
         for caller in group:
             caller.answers = [next(answers) for _ in caller.requests]
 
 
 class _Caller:
-    """Whoever waits for answers, by taking `call`, which is free once they are there."""
+    """Whoever waits, by taking `call`, which is free once it has its answers or is to lead."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self.requests = requests

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from infrastructure.store.columns import Blobs, Numbers, Texts
 from infrastructure.store.session import KeptState, Remembered, Row
 from infrastructure.store.states import STATE_LOGIC
 
@@ -28,22 +29,27 @@ def append_parameters(
     traces = [each.trace for each in accepted if each.trace is not None]
     return (
         head,
-        *([row[column] for row in rows] for column in range(4)),
+        Texts([row[0] for row in rows]),
+        Numbers([row[1] for row in rows]),
+        Texts([row[2] for row in rows]),
+        Blobs([row[3] for row in rows]),
         *columns(accepted),
-        [each.position for each in accepted],
-        [each.stream_id for each in states],
-        [each.version for each in states],
+        Numbers([each.position for each in accepted if each.position is not None]),
+        Texts([each.stream_id for each in states]),
+        Numbers([each.version for each in states]),
         STATE_LOGIC,
-        [each.state for each in states],
-        *([trace[column] for trace in traces] for column in range(3)),
+        Blobs([each.state for each in states]),
+        Numbers([trace.first_position for trace in traces]),
+        Numbers([trace.last_position for trace in traces]),
+        Texts([trace.traceparent for trace in traces]),
     )
 
 
-def columns(remembered: Sequence[Remembered]) -> tuple[list[str], list[str], list[str], list[str]]:
+def columns(remembered: Sequence[Remembered]) -> tuple[Texts, Texts, Texts, Texts]:
     """Remembered answers as columns: clients, keys, hashes of fields, answers."""
     return (
-        [each.client for each in remembered],
-        [each.key for each in remembered],
-        [msgspec.json.encode(each.fields).decode() for each in remembered],
-        [msgspec.json.encode(each.answer).decode() for each in remembered],
+        Texts([each.client for each in remembered]),
+        Texts([each.key for each in remembered]),
+        Texts([msgspec.json.encode(each.fields).decode() for each in remembered]),
+        Texts([msgspec.json.encode(each.answer).decode() for each in remembered]),
     )

@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Sequence
 
-from psycopg import Connection
+from eventsourcing.persistence import InterfaceError, OperationalError
+from eventsourcing.postgres import PostgresDatastore
 from psycopg.errors import UniqueViolation
-from psycopg.rows import DictRow, tuple_row
+from psycopg.rows import tuple_row
 
 from infrastructure.store.appending import APPEND, append_parameters
 from infrastructure.store.session import (
@@ -24,9 +25,9 @@ class PostgresAttempt:
     """
 
     def __init__(
-        self, connection: Connection[DictRow], head: int, new_streams: Collection[str]
+        self, datastore: PostgresDatastore, head: int, new_streams: Collection[str]
     ) -> None:
-        self._connection = connection
+        self._datastore = datastore
         self._head = head
         self._rows: list[Row] = []
         self._new_streams = set(new_streams)
@@ -63,10 +64,19 @@ class PostgresAttempt:
         if beside.seeds or not is_accepted or not self._new_streams <= begun:
             raise NotUpToDate
         parameters = append_parameters(self._head, self._rows, beside.remembered, beside.states)
-        cursor = self._connection.cursor(row_factory=tuple_row)
-        try:
-            stored = cursor.execute(APPEND, parameters, prepare=True, binary=True).fetchone()
-        except UniqueViolation:
-            raise NotUpToDate from None
-        if stored != (True,):
+        if self._execute(parameters) != (True,):
             raise NotUpToDate
+
+    def _execute(self, parameters: Sequence[object]) -> tuple[object, ...] | None:
+        try:
+            with self._datastore.get_connection() as connection:
+                cursor = connection.cursor(row_factory=tuple_row)
+                try:
+                    cursor.execute(APPEND, parameters, prepare=True, binary=True)
+                except UniqueViolation:
+                    raise NotUpToDate from None
+                return cursor.fetchone()
+        except (InterfaceError, OperationalError):
+            # As for any lost connection: those that were idle are lost too.
+            self._datastore.pool.check()
+            raise

@@ -29,7 +29,6 @@ for _topic, _event_type in EVENT_TYPES.items():
     register_topic(_topic, _event_type)
 
 _IN_COLUMNS = ("topic", "originator_id", "originator_version")
-_HEAD = b'{"topic":'
 _MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 RULES_IN_MEMORY = 1_000
 
@@ -56,18 +55,17 @@ def line_of(row: tuple[int, str, int, str, bytes]) -> bytes:
 
 
 def read_lines(lines: bytes, count: int) -> list[DomainEvent] | None:
-    """Reads events in bulk, each a line that begins with what stands in columns.
+    """Reads events in bulk, each a line that begins an object with what stands in columns.
 
     None where one of them is not just as this version of the program writes
     it: the mapper, one event at a time, says which, and why, or upcasts it.
     """
     # The decoder takes any white space for the end of a line, and the last of two equal names.
-    # So each line begins an object and names each column once, in letters that are not escaped.
-    if not lines.startswith(_HEAD) or lines.count(b"\n" + _HEAD) != count - 1:
+    # Every line begins with the columns' names, and no event can do without one of them. Where
+    # there are no more of them than that, in letters that are not escaped, each line is an event.
+    if lines.count(b'"topic"') != count or lines.count(b'"originator_') != 2 * count:
         return None
-    if any(lines.count(b'"%b"' % name.encode()) != count for name in _IN_COLUMNS):
-        return None
-    if b'"class_version"' in lines or (b"\\" in lines and b"\\u" in lines):
+    if b"\\" in lines and b"\\u" in lines:
         return None
     try:
         events = _DECODER.decode_lines(lines)

@@ -61,17 +61,13 @@ class MemoryRecorder(popo.POPOApplicationRecorder):
         with self._turn:
             yield MemorySession(self)
 
-    @contextmanager
     def attempting(
         self,
         head: int,
         *,
         new_streams: Collection[str],  # noqa: ARG002 - memory is asked at no cost
-    ) -> Iterator["MemorySession"]:
-        with self.writing() as session:
-            if session.head != head:
-                raise NotUpToDate
-            yield session
+    ) -> "MemoryAttempt":
+        return MemoryAttempt(self, head)
 
 
 class MemorySession:
@@ -125,6 +121,25 @@ class MemorySession:
                 self._recorder.seeds.pop(shoe_id, None)
             else:
                 self._recorder.seeds[shoe_id] = seed
+
+
+class MemoryAttempt(MemorySession):
+    """A turn on what is known as of a head, which it finds only where it appends."""
+
+    def __init__(self, recorder: MemoryRecorder, head: int) -> None:
+        super().__init__(recorder)
+        self._head = head
+
+    @property
+    def head(self) -> int:
+        return self._head + len(self._sent)
+
+    def append(self, rows: Sequence[Row], beside: Beside) -> None:
+        with self._recorder.writing() as now:
+            keys = [(each.client, each.key) for each in beside.remembered]
+            if now.head != self._head or now.recall(keys, ())[0]:
+                raise NotUpToDate
+            super().append(rows, beside)
 
 
 class Factory(popo.POPOFactory):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, cast
 
 from eventsourcing.persistence import JSONTranscoder, MapperDeserialisationError, Notification
@@ -20,10 +21,13 @@ PAGE_SIZE = 5_000
 SWITCH_SECONDS = 0.0001
 
 # A line for each event: its state, with what stands in columns behind the opening brace.
-# None at all where a column holds what JSON would have to escape: no program of ours writes that.
+# Whether they are plain: no column holds what JSON would have to escape, and every state
+# begins an object. No program of ours writes anything else.
 _LINES = r"""
 SELECT count(*), min(notification_id), max(notification_id),
-       NOT bool_or(strpos(originator_id || topic, '\') + strpos(originator_id || topic, '"') > 0),
+       strpos(string_agg(originator_id || topic, ''), '\') = 0
+       AND strpos(string_agg(originator_id || topic, ''), '"') = 0
+       AND bool_and(state >= '{'::bytea AND state < '|'::bytea),
        string_agg(
            overlay(
                state PLACING convert_to(
@@ -80,6 +84,9 @@ _HEAD = "SELECT coalesce(max(notification_id), 0) FROM ledger.stored_events"
 
 LAST = 2**63 - 1
 """No position is later."""
+
+_RECORDED = partial(tuple.__new__, Recorded)
+"""Makes a named tuple of a plain one, in half the time that it takes by its fields."""
 
 StoredRow = tuple[int, str, int, str, bytes]
 """A stored event: its position, its stream, its version there, its topic and its state."""
@@ -184,7 +191,7 @@ class LogReader:
         is_whole = is_plain and last - first + 1 == count
         events = read_lines(lines, count) if is_whole else None
         if events is not None:
-            return list(map(Recorded, range(first, last + 1), events))
+            return list(map(_RECORDED, zip(range(first, last + 1), events, strict=True)))
         rows = self._cursor.execute(_PAGE, (after, count), prepare=True, binary=True).fetchall()
         return [self._read(_notification(row)) for row in rows]
 

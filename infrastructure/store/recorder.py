@@ -18,6 +18,7 @@ from psycopg.rows import tuple_row
 
 from infrastructure.store.appending import APPEND, append_parameters, columns
 from infrastructure.store.attempt import PostgresAttempt
+from infrastructure.store.columns import Blobs, Texts
 from infrastructure.store.copying import OpenCopy
 from infrastructure.store.session import (
     REFUSALS_ARE_KEPT,
@@ -136,14 +137,8 @@ class LedgerRecorder(PostgresApplicationRecorder):
             self.datastore.pool.check()
             raise
 
-    @contextmanager
-    def attempting(self, head: int, *, new_streams: Collection[str]) -> Iterator[PostgresAttempt]:
-        try:
-            with self.datastore.get_connection() as connection:
-                yield PostgresAttempt(connection, head, new_streams)
-        except (InterfaceError, OperationalError):
-            self.datastore.pool.check()
-            raise
+    def attempting(self, head: int, *, new_streams: Collection[str]) -> PostgresAttempt:
+        return PostgresAttempt(self.datastore, head, new_streams)
 
 
 class PostgresSession:
@@ -175,9 +170,9 @@ class PostgresSession:
         self, keys: Sequence[ClientKey], stream_ids: Collection[str]
     ) -> tuple[dict[ClientKey, Remembered], Sequence[Found]]:
         parameters = {
-            "clients": [client for client, _ in keys],
-            "keys": [key for _, key in keys],
-            "streams": list(stream_ids),
+            "clients": Texts([client for client, _ in keys]),
+            "keys": Texts([key for _, key in keys]),
+            "streams": Texts(stream_ids),
             "logic": STATE_LOGIC,
         }
         remembered: dict[ClientKey, Remembered] = {}
@@ -191,7 +186,7 @@ class PostgresSession:
         return remembered, found
 
     def load(self, stream_ids: Collection[str]) -> Sequence[Found]:
-        parameters = {"streams": list(stream_ids), "logic": STATE_LOGIC}
+        parameters = {"streams": Texts(stream_ids), "logic": STATE_LOGIC}
         return [_found(*row) for row in self._execute(_LOAD, parameters)]
 
     def changed_since(self, position: int) -> set[str] | None:
@@ -221,10 +216,10 @@ class PostgresSession:
             self._execute(_REMEMBER_REFUSALS, columns(refused))
         kept = {shoe_id: seed for shoe_id, seed in beside.seeds.items() if seed is not None}
         if kept:
-            self._execute(_KEEP_SEEDS, (list(kept), list(kept.values())))
+            self._execute(_KEEP_SEEDS, (Texts(kept), Blobs(kept.values())))
         forgotten = [shoe_id for shoe_id, seed in beside.seeds.items() if seed is None]
         if forgotten:
-            self._execute(_FORGET_SEEDS, (forgotten,))
+            self._execute(_FORGET_SEEDS, (Texts(forgotten),))
 
     def give_up(self, error: BaseException) -> None:
         """Rolls back; a connection that cannot even do that is closed, and the server does it."""

@@ -112,14 +112,12 @@ class Sessions(Protocol):
         """Waits for its turn, and commits where the block ends without an exception."""
         ...
 
-    def attempting(
-        self, head: int, *, new_streams: Collection[str]
-    ) -> AbstractContextManager[Session]:
+    def attempting(self, head: int, *, new_streams: Collection[str]) -> Session:
         """A session that takes no lock before it appends, on what is known as of a head.
 
-        It presumes that no key was seen, and that `new_streams` are not there.
-        Raises NotUpToDate where it has to ask, and, at the append, where any of
-        that does not hold.
+        Its append is all of a transaction. It presumes that no key was seen, and
+        that `new_streams` are not there. Raises NotUpToDate where it has to ask,
+        and, at the append, where any of that does not hold.
         """
         ...
 

@@ -105,7 +105,7 @@ def loads(count: int, *, commands: int, random: Random) -> list[Load]:
 class Undisturbed:
     """What the files come to where nothing happens: every stream, every answer."""
 
-    def __init__(self, files: Iterable[Load]) -> None:
+    def __init__(self, files: Iterable[Load], *, client: str = "cli") -> None:
         self.answers: dict[str, Answer] = {}
         self.events_of: Counter[str] = Counter()
         self.stored: list[Stored] = []
@@ -113,7 +113,7 @@ class Undisturbed:
             before = 0
             for load in files:
                 for line in load.lines:
-                    (answer,) = execute(casino, [read_command(line)], client=Client("cli"))
+                    (answer,) = execute(casino, [read_command(line)], client=Client(client))
                     self.answers[answer["key"]] = json.loads(json.dumps(answer))
                     if answer["ok"]:
                         self.events_of[answer["key"]] = answer["position"] - before

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -74,18 +74,69 @@ def test_those_that_wait_for_a_commit_share_the_next(casino, database):
     together.execute([opening("a")], client=Client("cage"))
     with database.connect(autocommit=False) as other, ThreadPoolExecutor(CALLERS) as pool:
         other.execute("SELECT FROM ledger.head FOR UPDATE")
-        calls = [
-            pool.submit(together.execute, [deposit("a", f"k{n}")], client=Client("cli"))
-            for n in range(CALLERS)
-        ]
-        # The first of them has its turn, and waits for the lock of the head.
-        while len(together._waiting) < CALLERS - 1:
+
+        def call(n: int) -> Future[Any]:
+            return pool.submit(together.execute, [deposit("a", f"k{n}")], client=Client("cli"))
+
+        # The first of them is to be stored, and waits for the lock of the head. The second
+        # is decided meanwhile, and the others wait until both have come to an end.
+        calls = [call(0)]
+        while casino._on_its_way is None:
+            time.sleep(0.01)
+        calls.append(call(1))
+        while not casino._deciding.locked():
+            time.sleep(0.01)
+        calls += [call(n) for n in range(2, CALLERS)]
+        while len(together._waiting) < CALLERS - 2:
             time.sleep(0.01)
         other.rollback()
-        answers = [call.result()[0] for call in calls]
+        answers = [each.result()[0] for each in calls]
+
+    assert [answer["result"]["available_minor"] for answer in answers[:2]] == [1, 2]
+    assert all(answer["ok"] for answer in answers)
+    assert transactions(database) == 4
+
+
+def test_what_was_decided_on_a_group_that_was_not_stored_is_decided_again(casino, database):
+    together = GroupCommit(casino)
+    together.execute([opening("a")], client=Client("cage"))
+    together.execute([deposit("a", "first", 5)], client=Client("cage"))
+    with database.connect(autocommit=False) as other, ThreadPoolExecutor(2) as pool:
+        other.execute("SELECT FROM ledger.head FOR UPDATE")
+        withdrawal = read(command="withdraw", key="w", account_id="a", amount_minor=7)
+        calls = [pool.submit(together.execute, [deposit("a", "k", 10)], client=Client("cli"))]
+        while casino._on_its_way is None:
+            time.sleep(0.01)
+        calls.append(pool.submit(together.execute, [withdrawal], client=Client("cli")))
+        while not casino._deciding.locked():
+            time.sleep(0.01)
+        # Another process adds to the ledger before either of them comes to be stored.
+        add_elsewhere(other, database, account_id="a", amount_minor=3)
+        answers = [each.result()[0] for each in calls]
 
     assert all(answer["ok"] for answer in answers)
-    assert transactions(database) == 3
+    assert sorted(answer["result"]["transaction"] for answer in answers) == [4, 5]
+    (last,) = together.execute([deposit("a", "last")], client=Client("cli"))
+    assert last["result"]["available_minor"] == 5 + 3 + 10 - 7 + 1
+
+
+def add_elsewhere(connection, database, *, account_id: str, amount_minor: int) -> None:
+    """Adds a deposit by the connection that holds the lock of the head, and commits it."""
+    stream = f"account:{account_id}"
+    (head,) = connection.execute("SELECT max(notification_id) FROM ledger.stored_events").fetchone()
+    (version, state) = connection.execute(
+        "SELECT originator_version, state FROM ledger.stored_events"
+        " WHERE originator_id = %s ORDER BY originator_version DESC LIMIT 1",
+        [stream],
+    ).fetchone()
+    facts = json.loads(bytes(state)) | {"amount_minor": amount_minor, "key": "elsewhere"}
+    connection.execute(
+        "INSERT INTO ledger.stored_events"
+        " (originator_id, originator_version, topic, state, notification_id)"
+        " VALUES (%s, %s, 'account.funds_deposited', %s, %s)",
+        [stream, version + 1, json.dumps(facts, separators=(",", ":")).encode(), head + 1],
+    )
+    connection.commit()
 
 
 def test_a_refused_command_of_one_caller_fails_no_other(casino):

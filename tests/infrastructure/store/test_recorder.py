@@ -213,7 +213,8 @@ def test_nothing_is_stored_for_a_key_that_was_refused_lately(recorder: LedgerRec
     recorder.insert_events([], beside=Beside([refusal]))
     answer = Remembered("cli", "k", {}, {}, 1)
 
-    with pytest.raises(NotUpToDate), recorder.attempting(0, new_streams=()) as attempt:
+    attempt = recorder.attempting(0, new_streams=())
+    with pytest.raises(NotUpToDate):
         attempt.append(new_rows("a", 1), Beside([answer]))
     with recorder.writing() as session:
         assert session.head == 0
@@ -223,8 +224,8 @@ def test_an_attempt_stores_events_and_answers_at_the_head_that_it_knows(
     recorder: LedgerRecorder,
 ) -> None:
     answer = Remembered("cli", "k", {"f": "h"}, {"a": 1}, 2)
-    with recorder.attempting(0, new_streams=()) as attempt:
-        attempt.append(new_rows("a", 1, 2), Beside([answer]))
+    attempt = recorder.attempting(0, new_streams=())
+    attempt.append(new_rows("a", 1, 2), Beside([answer]))
 
     with recorder.writing() as session:
         assert session.head == 2
@@ -237,7 +238,8 @@ def test_an_attempt_stores_events_and_answers_at_the_head_that_it_knows(
 def test_an_attempt_at_another_head_stores_nothing(recorder: LedgerRecorder, head: int) -> None:
     recorder.insert_events(events("b", 1))
 
-    with pytest.raises(NotUpToDate), recorder.attempting(head, new_streams=()) as attempt:
+    attempt = recorder.attempting(head, new_streams=())
+    with pytest.raises(NotUpToDate):
         attempt.append(new_rows("a", 1), Beside())
     with recorder.writing() as session:
         assert session.head == 1
@@ -250,7 +252,8 @@ def test_an_attempt_with_a_version_or_a_key_that_is_there_stores_nothing(
     recorder.insert_events(events("a", 1), beside=Beside([answer]))
 
     for stream, beside in (("a", Beside()), ("b", Beside([answer]))):
-        with pytest.raises(NotUpToDate), recorder.attempting(1, new_streams=()) as attempt:
+        attempt = recorder.attempting(1, new_streams=())
+        with pytest.raises(NotUpToDate):
             attempt.append(new_rows(stream, 1), beside)
     with recorder.writing() as session:
         assert session.head == 1
@@ -259,14 +262,14 @@ def test_an_attempt_with_a_version_or_a_key_that_is_there_stores_nothing(
 def test_an_attempt_presumes_that_streams_are_new_only_where_it_begins_them(
     recorder: LedgerRecorder,
 ) -> None:
-    with recorder.attempting(0, new_streams=["round:R"]) as attempt:
-        assert attempt.load(["round:R"]) == ()
-        with pytest.raises(NotUpToDate):
-            attempt.load(["account:A"])
-        with pytest.raises(NotUpToDate):
-            attempt.seed("S")
-        with pytest.raises(NotUpToDate):
-            attempt.append(new_rows("account:A", 1), Beside())
+    attempt = recorder.attempting(0, new_streams=["round:R"])
+    assert attempt.load(["round:R"]) == ()
+    with pytest.raises(NotUpToDate):
+        attempt.load(["account:A"])
+    with pytest.raises(NotUpToDate):
+        attempt.seed("S")
+    with pytest.raises(NotUpToDate):
+        attempt.append(new_rows("account:A", 1), Beside())
     with recorder.writing() as session:
         assert session.head == 0
 
