@@ -18,8 +18,8 @@ from tests.infrastructure.cli.conftest import an_evening, as_file
 def serve(start_punto):
     """Starts `punto serve`, and gives the process, its address and what it said first."""
 
-    def start(*options):
-        process = start_punto("serve", "--port", "0", *options)
+    def start(*options, **environment):
+        process = start_punto("serve", "--port", "0", *options, **environment)
         said = []
         for line in process.stderr:
             said.append(line.decode().rstrip())
@@ -46,6 +46,13 @@ def test_it_serves_what_run_recorded_and_stops_in_peace(punto, serve):
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, b"")
     assert b"Traceback" not in err
+
+
+def test_its_page_of_the_ledger_shows_the_feed_that_the_environment_names(serve):
+    _, url, _ = serve(PUNTO_NATS_URL="nats://127.0.0.1:1", PUNTO_NATS_STREAM="TOWER")
+    page = httpx.get(f"{url}/ledger", timeout=30, trust_env=False).text
+    assert "TOWER" in page
+    assert "nats://127.0.0.1:1 does not answer" in page
 
 
 def test_without_a_key_it_says_that_it_listens_on_this_machine_alone(serve):
