@@ -20,11 +20,7 @@ from tests.infrastructure.pages.conftest import serving_pages
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = os.environ.get("PUNTO_SCREENSHOTS")
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium"),
-    # One browser for all of them.
-    pytest.mark.xdist_group("chromium"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 
 # It works without the internet, and asks for nothing there.
 FLAGS = [
