@@ -7,14 +7,14 @@ demo: .venv/ready
 	$(BIN)/punto demo
 
 test: .venv/ready
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist worksteal
 
 check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=term
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term
 
 # Writers killed a hundred times, PostgreSQL twenty times and away for 20 seconds, its disk full,
 # 100,000 events by eight writers, ten thousand random sequences. An hour or so.

@@ -18,6 +18,11 @@ from infrastructure.store.schema import LEDGER_ROLE, upgrade
 TEMPLATE = "template_ledger"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the longest test, so that no worker is left alone with it at the end."""
+    items.sort(key=lambda item: item.path.name != "test_readme.py")
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests do not depend on, and never touch, the database of whoever runs them."""

@@ -10,30 +10,19 @@ from scripts.readme import README, runner, stop_serving, with_outputs
 
 TEXT = README.read_text()
 
-# The README serves at one port, so its commands run once at a time.
-pytestmark = pytest.mark.xdist_group("readme")
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("readme")
-
-
-@pytest.fixture(scope="module")
-def run(folder):
-    run = runner(folder, TEXT)
+@pytest.fixture
+def run(tmp_path):
+    run = runner(tmp_path, TEXT)
     yield run
     stop_serving(run)
 
 
-def test_every_command_prints_what_the_readme_shows(run):
+# One test, for the README serves at one port and a second run would take as long again.
+def test_every_command_prints_what_the_readme_shows_and_its_query_finds_the_commission(run):
     assert with_outputs(TEXT, run) == TEXT
-
-
-def test_the_query_of_the_readme_finds_the_commission(run):
     queries = re.findall(r"```sql\n(.*?)```", TEXT, re.DOTALL)
     (query,) = [query for query in queries if "ledger." in query]
-    with_outputs(TEXT, run)
     status = run(f"python - <<'SQL'\n{_ask(query)}\nSQL")
     assert status.strip() == "('account:alice', 'account.commission_charged', '500')"
 

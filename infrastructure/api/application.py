@@ -19,7 +19,7 @@ from infrastructure.api.lines import lines_router
 from infrastructure.api.live import Live
 from infrastructure.api.observing import Observing
 from infrastructure.api.operating import operating_router
-from infrastructure.api.problems import Problem, problem_response
+from infrastructure.api.problems import Problem, Tell, problem_response
 from infrastructure.api.reports import reports_router
 from infrastructure.api.service import Service
 from infrastructure.api.writes import writes_router
@@ -30,12 +30,13 @@ def make_application(
     *,
     routers: Sequence[APIRouter] = (),
     hosts: Collection[str] = LOOPBACK_NAMES,
+    tell: Tell = problem_response,
 ) -> FastAPI:
     """The application over one opened ledger, which it starts and stops; `routers` are mounted.
 
     A route finds the ledger in `request.app.state.service`, the log as it grows
     in `request.app.state.live`, and who calls by the dependency `who_is_calling`.
-    It answers under the names `hosts` alone.
+    It answers under the names `hosts` alone, and `tell` says what goes wrong.
     """
     live = Live(service)
 
@@ -62,38 +63,36 @@ def make_application(
     application.openapi = lambda: describe(application)  # type: ignore[method-assign]
     application.state.live = live
     application.state.inspector = Inspector(service.database)
-    application.add_middleware(Doors, hosts=hosts)
-    application.add_middleware(Observing, metrics=service.metrics)
+    application.add_middleware(Doors, hosts=hosts, tell=tell)
+    application.add_middleware(Observing, metrics=service.metrics, tell=tell)
     of_api = (writes_router(), lines_router(), asking_router(), reports_router(), feed_router())
     for router in (*of_api, operating_router(), *routers):
         application.include_router(router)
-    _tell_problems(application)
+    _tell_problems(application, tell)
     return application
 
 
-def _tell_problems(application: FastAPI) -> None:
+def _tell_problems(application: FastAPI, tell: Tell) -> None:
     @application.exception_handler(Problem)
-    async def problem(_: Request, error: Problem) -> Response:
-        return problem_response(error)
+    async def problem(request: Request, error: Problem) -> Response:
+        return tell(request, error)
 
     @application.exception_handler(Refused)
-    async def refused(_: Request, error: Refused) -> Response:
+    async def refused(request: Request, error: Refused) -> Response:
         field = {} if error.field is None else {"field": error.field}
-        return problem_response(Problem(error.code, error.message, **field))
+        return tell(request, Problem(error.code, error.message, **field))
 
     @application.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
         fault = error.errors()[0]
         field = str(fault["loc"][-1])
-        return problem_response(
-            Problem("invalid_question", f"{field}: {fault['msg']}", field=field)
-        )
+        return tell(request, Problem("invalid_question", f"{field}: {fault['msg']}", field=field))
 
     @application.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
+    async def http(request: Request, error: HTTPException) -> Response:
         code = {404: "not_found", 405: "method_not_allowed"}.get(
             error.status_code, "invalid_question"
         )
-        response = problem_response(Problem(code, str(error.detail)))
+        response = tell(request, Problem(code, str(error.detail)))
         response.headers.update(error.headers or {})
         return response

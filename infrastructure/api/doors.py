@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from infrastructure.api.problems import Problem, problem_response
+from infrastructure.api.problems import Problem, Tell
 from infrastructure.commands.contract import LINE_BYTES_MAX
 
 HEADER_BYTES_MAX = 32 * 1024
@@ -54,18 +54,19 @@ def is_from_here(request: Request) -> bool:
 class Doors:
     """Lets requests in; `hosts` are the names under which the service is reached."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str], tell: Tell) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._tell = tell
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        send = _closely(_patiently(send), is_of_api=_is_of_api(scope))
+        send = _closely(_patiently(send), is_of_api=is_of_api(scope))
         problem = self._fault(scope)
         if problem is not None:
-            await problem_response(problem)(scope, receive, send)
+            await self._tell(Request(scope), problem)(scope, receive, send)
             return
         if scope["path"] != COMMANDS_PATH:
             receive = _bounded(receive)
@@ -139,7 +140,8 @@ def _without_port(host: str) -> str:
     return host.partition(":")[0]
 
 
-def _is_of_api(scope: MutableMapping[str, Any]) -> bool:
+def is_of_api(scope: MutableMapping[str, Any]) -> bool:
+    """Whether a request is meant for the API, and not for a page."""
     path: str = scope["path"]
     return path.startswith("/v1/")
 

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from infrastructure.api.metrics import Metrics
-from infrastructure.api.problems import Problem, problem_response
+from infrastructure.api.problems import Problem, Tell
 
 REQUEST_ID = "X-Request-Id"
 CLIENT_HAS_GONE = 499
@@ -59,9 +59,10 @@ def observed(request: Request) -> Observed:
 class Observing:
     """Stands before everything else that a request meets."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, tell: Tell) -> None:
         self._app = app
         self._metrics = metrics
+        self._tell = tell
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -91,12 +92,12 @@ class Observing:
             bug = error
             if status is None:
                 problem = Problem("internal_error", "a bug in punto; its log says more")
-                await problem_response(problem)(scope, receive, telling)
+                await self._tell(Request(scope), problem)(scope, receive, telling)
         finally:
             seconds = time.perf_counter() - began
-            self._tell(scope, seen, CLIENT_HAS_GONE if status is None else status, seconds, bug)
+            self._log(scope, seen, CLIENT_HAS_GONE if status is None else status, seconds, bug)
 
-    def _tell(
+    def _log(
         self, scope: Scope, seen: Observed, status: int, seconds: float, bug: Exception | None
     ) -> None:
         route = _route_of(scope)

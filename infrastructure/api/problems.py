@@ -1,9 +1,11 @@
 """The one place where refusals become HTTP statuses, and what an error looks like (RFC 9457)."""
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 MEDIA_TYPE = "application/problem+json"
@@ -80,8 +82,12 @@ class Problem(Exception):  # noqa: N818 - an answer, as a refusal is
         return STATUS[self.code]
 
 
-def problem_response(problem: Problem) -> Response:
-    """The answer that tells a problem."""
+Tell = Callable[[Request, Problem], Response]
+"""Makes the answer that tells a problem."""
+
+
+def problem_response(_: Request, problem: Problem) -> Response:
+    """The answer that tells a problem to a program."""
     document = {
         "type": "about:blank",
         "title": HTTPStatus(problem.status).phrase,

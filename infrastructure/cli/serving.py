@@ -12,6 +12,7 @@ import typer
 from infrastructure.api import keys
 from infrastructure.api.keys import ApiKey
 from infrastructure.api.roles import ROLES_OF_KEYS, Role
+from infrastructure.cli.feeding import feed_positions
 from infrastructure.cli.keeping import database
 from infrastructure.cli.ledger import NotFoundError, asking, casino_on, say
 from infrastructure.cli.output import console, print_json, print_rows
@@ -65,6 +66,7 @@ def serve(
         from infrastructure.api.logs import log_as_json
         from infrastructure.api.server import Server, bind
         from infrastructure.api.service import Service
+        from infrastructure.pages.route import tell
         from infrastructure.pages.router import pages_router
     except ModuleNotFoundError:
         # It comes with an extra, as the embedded server does.
@@ -88,7 +90,8 @@ def serve(
             log_as_json(sys.stderr)
             with casino_on(ledger_database) as casino:
                 service = Service(ledger_database, casino, is_open_without_keys=is_local)
-                application = make_application(service, routers=[pages_router()], hosts=hosts)
+                pages = pages_router(read_feeds=feed_positions)
+                application = make_application(service, routers=[pages], hosts=hosts, tell=tell)
                 ready = partial(_say_where, f"http://{shown}:{bound_port}", has_keys=has_keys)
                 Server(application, ready=ready).run(sockets=[listening])
 

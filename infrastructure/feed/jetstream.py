@@ -204,6 +204,10 @@ class JetStream:
                     url,
                     name="punto feed",
                     allow_reconnect=False,
+                    # The library tries a first connection 60 times otherwise, with waits; and
+                    # zero means without end.
+                    max_reconnect_attempts=1,
+                    reconnect_time_wait=0,
                     connect_timeout=CONNECT_SECONDS,
                     user_credentials=self._credentials(),
                     error_cb=_ignore,

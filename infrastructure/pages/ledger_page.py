@@ -1,8 +1,9 @@
 """The page of the ledger itself: how far it has come, and what lags behind it or is left out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from infrastructure.pages.ledger import AskedLedger
 from infrastructure.store.schema import guard_faults
@@ -15,16 +16,20 @@ PARKED_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """What follows the ledger: a read model or a feed, and the position that it has come to."""
+    """What follows the ledger: a read model or a feed, and the position that it has come to.
+
+    Where that cannot be read, there is an `error` instead.
+    """
 
     name: str
-    position: int
-    lag_events: int
+    position: int | None
+    lag_events: int | None
     parked: int = 0
+    error: str | None = None
 
 
-ReadFeeds = Callable[[], Sequence[tuple[str, int]]]
-"""Gives each feed that the service knows of, with its position, which is kept downstream."""
+ReadFeeds = Callable[[int], Sequence[Mapping[str, Any]]]
+"""Gives each feed that the service knows of, and how far it is behind a head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +40,14 @@ class LedgerView:
     recorded_at: datetime | None
     guard_faults: tuple[str, ...]
     projections: tuple[Follower, ...]
-    feeds: tuple[Follower, ...]
     parked: tuple[Parked, ...]
     parked_count: int
     interrupted: tuple[str, ...]
     interrupted_count: int
 
 
-def ledger_view(ledger: AskedLedger, read_feeds: ReadFeeds) -> LedgerView:
-    """The head, and how far everything that follows it has come."""
+def ledger_view(ledger: AskedLedger) -> LedgerView:
+    """The head, and how far the read models have come."""
     head = ledger.reader.head()
     counts = parking.counts(ledger.connection)
     parked = parking.parked(ledger.connection)
@@ -56,9 +60,6 @@ def ledger_view(ledger: AskedLedger, read_feeds: ReadFeeds) -> LedgerView:
             Follower(name, position, max(head - position, 0), counts.get(name, 0))
             for name, position in runner.positions(ledger.connection)
         ),
-        feeds=tuple(
-            Follower(name, position, max(head - position, 0)) for name, position in read_feeds()
-        ),
         parked=tuple(parked[:PARKED_SHOWN]),
         parked_count=len(parked),
         interrupted=tuple(interrupted[:INTERRUPTED_SHOWN]),
@@ -66,6 +67,6 @@ def ledger_view(ledger: AskedLedger, read_feeds: ReadFeeds) -> LedgerView:
     )
 
 
-def no_feeds() -> Sequence[tuple[str, int]]:
+def no_feeds(_: int) -> Sequence[Mapping[str, Any]]:
     """Where the service knows of none."""
     return ()

@@ -9,7 +9,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from infrastructure.api.problems import Problem
+from infrastructure.api.doors import is_of_api
+from infrastructure.api.problems import Problem, problem_response
 from infrastructure.pages.formats import formats_for
 from infrastructure.pages.ledger import NotThere, NotUnderstood
 from infrastructure.pages.rendering import render
@@ -59,6 +60,14 @@ class PageRoute(APIRoute):
         return answer
 
 
+def tell(request: Request, problem: Problem) -> Response:
+    """Tells a problem outside of these routes: to a browser as a page, else as the API does."""
+    is_for_page = "text/html" in request.headers.get("accept", "")
+    if is_of_api(request.scope) or not is_for_page:
+        return problem_response(request, problem)
+    return _refusal(request, problem.status, problem.message)
+
+
 def _refusal(request: Request, status: int, message: str) -> Response:
     text = render(
         "refusal.html",
@@ -68,4 +77,4 @@ def _refusal(request: Request, status: int, message: str) -> Response:
         message=message,
         here="",
     )
-    return HTMLResponse(text, status)
+    return HTMLResponse(text, status, headers={**NEVER_KEPT, **HEADERS})

@@ -17,7 +17,7 @@ from infrastructure.pages.asked import asked_day, asked_id, asked_time, asked_wh
 from infrastructure.pages.day_page import day_view
 from infrastructure.pages.formats import Formats, formats_for
 from infrastructure.pages.ledger import AskedLedger, NotThere
-from infrastructure.pages.ledger_page import ReadFeeds, ledger_view, no_feeds
+from infrastructure.pages.ledger_page import Follower, ReadFeeds, ledger_view, no_feeds
 from infrastructure.pages.rendering import render
 from infrastructure.pages.round_page import round_view
 from infrastructure.pages.route import HEADERS, SIGN_IN, PageRoute
@@ -65,8 +65,10 @@ def pages_router(*, read_feeds: ReadFeeds = no_feeds) -> APIRouter:
     @router.get("/ledger")
     def ledger_page(request: Request, caller: Annotated[Caller, may("status")]) -> Response:
         with _asked(request) as ledger:
-            view = ledger_view(ledger, read_feeds)
-        return _page(request, caller, "ledger.html", "/ledger", view=view)
+            view = ledger_view(ledger)
+        # They are asked elsewhere, which may take its time; nobody waits for the connection.
+        feeds = [Follower(**feed) for feed in read_feeds(view.head)]
+        return _page(request, caller, "ledger.html", "/ledger", view=view, feeds=feeds)
 
     return router
 

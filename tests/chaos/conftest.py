@@ -10,6 +10,11 @@ from infrastructure.store.embedded import EmbeddedServer
 from infrastructure.store.schema import LEDGER_ROLE
 
 
+@pytest.fixture(autouse=True)
+def _not_measured(no_cover: None) -> None:
+    """What is done a thousand times over is done elsewhere too, and measuring it takes longer."""
+
+
 @pytest.fixture
 def url(server: EmbeddedServer, database_name: str) -> str:
     """A fresh ledger on the server of the test run."""

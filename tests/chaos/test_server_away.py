@@ -49,6 +49,14 @@ class Follower:
     def complaints(self) -> str:
         return self._complaints.read_text()
 
+    def wait_for_its_connection(self, superuser: psycopg.Connection) -> None:
+        until = time.monotonic() + SECONDS_MAX
+        connected = "SELECT FROM pg_stat_activity WHERE application_name = 'punto'"
+        while superuser.execute(connected).fetchone() is None:
+            assert self._process.poll() is None, self.complaints
+            assert time.monotonic() < until, "it does not connect"
+            time.sleep(0.02)
+
     def wait_for(self, rounds: int) -> None:
         until = time.monotonic() + SECONDS_MAX
         while len(self.rounds) < rounds:
@@ -73,7 +81,9 @@ def test_writers_and_readers_wait_for_a_server_that_is_away_and_go_on_by_themsel
         url = server.url(user=LEDGER_ROLE)
         with psycopg.connect(server.url(), autocommit=True) as superuser:
             upgrade(superuser)
-        follower = started.enter_context(closing(Follower(tmp_path, url)))
+            follower = started.enter_context(closing(Follower(tmp_path, url)))
+            # It waits for a server that goes away, and not for one that was never there.
+            follower.wait_for_its_connection(superuser)
         writers = [Writer(load, tmp_path, PUNTO_DATABASE_URL=url) for load in files]
         for writer in writers:
             writer.start()

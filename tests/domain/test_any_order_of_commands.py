@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from eventsourcing.persistence import JSONTranscoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,6 +38,9 @@ from infrastructure.store.mapper import EventMapper
 
 MAPPER = EventMapper(JSONTranscoder())
 STAMP = Stamp(at=datetime(2026, 1, 2, 12, 0, tzinfo=UTC), actor="dealer-7", key="key-1")
+# The same lines thousands of times over, which other tests run too: measuring them takes longer.
+pytestmark = pytest.mark.no_cover
+
 ACCOUNTS = ("account:a1", "account:a2")
 ROUNDS = ("round:r1", "round:r2")
 RESOLVING = (StakeLost, StakeReturned, WinPaid)

@@ -11,6 +11,9 @@ from infrastructure.audit.ranges import RangeAuditor
 from tests.infrastructure.audit.parts import MOST, in_one_go, in_parts, known_of
 from tests.infrastructure.audit.test_tampering import CHANGES, changed, place_of
 
+# The same lines thousands of times over, which other tests run too: measuring them takes longer.
+pytestmark = pytest.mark.no_cover
+
 
 @pytest.fixture
 def compare(load_from):

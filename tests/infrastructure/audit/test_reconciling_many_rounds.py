@@ -37,6 +37,9 @@ BANKERS_NATURAL = [
 DEALT = [(hand, parse_card(card)) for hand, card in BANKERS_NATURAL]
 EVENTS_PER_PAGE = 5_000
 
+# The same lines thousands of times over, which other tests run too: measuring them takes longer.
+pytestmark = pytest.mark.no_cover
+
 
 def stake(number: int) -> int:
     return 10 + number % 991

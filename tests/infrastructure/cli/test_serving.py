@@ -20,8 +20,8 @@ from tests.infrastructure.cli.conftest import an_evening, as_file
 def serve(start_punto):
     """Starts `punto serve`, and gives the process, its address and its log as it grows."""
 
-    def start(*options):
-        process = start_punto("serve", "--port", "0", *options)
+    def start(*options, **environment):
+        process = start_punto("serve", "--port", "0", *options, **environment)
         log = Log(process.stderr)
         message = log.wait_for(lambda line: line["message"].startswith("Serving "))["message"]
         return process, message.removeprefix("Serving "), log
@@ -111,6 +111,13 @@ def test_a_stream_that_is_told_of_the_end_is_told_in_the_log(serve):
         assert ": the service stops, come again" in list(lines)
     assert process.wait(30) == 0
     log.wait_for(lambda line: line.get("route") == "/v1/events")
+
+
+def test_its_page_of_the_ledger_shows_the_feed_that_the_environment_names(serve):
+    _, url, _ = serve(PUNTO_NATS_URL="nats://127.0.0.1:1", PUNTO_NATS_STREAM="TOWER")
+    page = httpx.get(f"{url}/ledger", timeout=30, trust_env=False).text
+    assert "TOWER" in page
+    assert "nats://127.0.0.1:1 does not answer" in page
 
 
 def test_without_a_key_it_says_that_it_listens_on_this_machine_alone(serve):

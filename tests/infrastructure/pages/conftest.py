@@ -20,6 +20,7 @@ from infrastructure.api.service import Service
 from infrastructure.cli.ledger import casino_on
 from infrastructure.commands.contract import RecordRound, read_command
 from infrastructure.commands.execution import Client, execute
+from infrastructure.pages.route import tell
 from infrastructure.pages.router import pages_router
 from infrastructure.settings import Settings
 from infrastructure.simulation import simulate
@@ -139,11 +140,12 @@ def play(database: Database) -> None:
 
 
 @contextmanager
-def serving_pages(database: Database) -> Iterator[str]:
+def serving_pages(database: Database, **options: Any) -> Iterator[str]:
     """The service with its pages on loopback, as browsers reach it; gives its address."""
     is_ready = threading.Event()
     with bind("127.0.0.1", 0) as listening, casino_on(database) as casino:
-        application = make_application(Service(database, casino), routers=[pages_router()])
+        routers = [pages_router(**options)]
+        application = make_application(Service(database, casino), routers=routers, tell=tell)
         server = Server(application, ready=is_ready.set)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -1,10 +1,9 @@
 """Each page over a real ledger: what it shows, and that it is whole, plain and safe HTML."""
 
+import httpx
 import pytest
 
-from infrastructure.pages.ledger import AskedLedger
-from infrastructure.pages.ledger_page import Follower, ledger_view
-from infrastructure.store.reader import LogReader
+from tests.infrastructure.pages.conftest import serving_pages
 from tests.infrastructure.pages.html import check, parse
 
 PAGES = (
@@ -208,17 +207,44 @@ def test_a_version_that_was_cited_stays_as_it_was(look):
         ("/days/9999-12-31", 400, "'9999-12-31' is not a date"),
         ("/find?kind=dealer&id=x", 404, "There are rounds, shoes, accounts and tables"),
         ("/find?kind=round&id=a%2Fb", 400, "'a/b' is not an id"),
-        ("/pages/..%2Frouter.py", 404, "Not Found"),
         ("/pages/router.py", 404, "There is no file router.py."),
     ],
 )
 def test_what_is_not_there_or_cannot_be_read_is_said_in_a_sentence(browser, path, status, said):
     answer = browser.get(path)
     assert answer.status_code == status
-    if said != "Not Found":
-        page = parse(answer.text)
-        check(page)
-        assert said in page.one("main").text
+    page = parse(answer.text)
+    check(page)
+    assert said in page.one("main").text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/nowhere", {}, 404),
+        ("GET", "/pages/..%2Frouter.py", {}, 404),
+        ("POST", "/tables", {}, 405),
+        ("GET", "/tables", {"Host": "elsewhere.example"}, 421),
+        ("POST", "/sign-in", {"Origin": "https://elsewhere.example"}, 403),
+    ],
+)
+def test_what_no_page_takes_is_refused_to_a_browser_as_a_page(
+    browser, method, path, headers, status
+):
+    answer = browser.request(method, path, headers={"Accept": "text/html,*/*;q=0.8", **headers})
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    check(parse(answer.text))
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"), [("/nowhere", "*/*"), ("/v1/nowhere", "text/html"), ("/v1/rounds/none", "")]
+)
+def test_a_program_is_told_a_problem_as_the_api_does(browser, path, accept):
+    answer = browser.get(path, headers={"Accept": accept})
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
 
 
 def test_anything_is_found_by_its_id(browser):
@@ -321,8 +347,25 @@ def test_the_ledger_shows_its_head_and_how_far_everything_has_come(look):
 
 
 def test_the_ledger_shows_how_far_behind_a_feed_is(ledger_to_look_at):
-    with ledger_to_look_at.connect() as connection:
-        asked = AskedLedger(connection, LogReader(connection))
-        head = asked.reader.head()
-        view = ledger_view(asked, lambda: [("nats", head - 7)])
-    assert view.feeds == (Follower("nats", head - 7, 7),)
+    def read_feeds(head):
+        yield {"name": "NEAR", "position": head - 7, "lag_events": 7, "error": None}
+        yield {"name": "AWAY", "position": None, "lag_events": None, "error": "no answer"}
+
+    with serving_pages(ledger_to_look_at, read_feeds=read_feeds) as address:
+        page = parse(httpx.get(f"{address}/ledger", trust_env=False).text)
+    check(page)
+    near, away = rows_of(page, "What is published")
+    head = facts_of(page)["Head"].removeprefix("position ")
+    assert near == ["NEAR", f"{int(head.replace(',', '')) - 7:,}", "7"]
+    assert away == ["AWAY", "not known: no answer"]
+
+
+def test_a_bug_is_told_to_a_browser_as_a_page_that_shows_nothing_of_it(ledger_to_look_at):
+    with serving_pages(ledger_to_look_at, read_feeds=lambda head: head / 0) as address:
+        headers = {"Accept": "text/html"}
+        answer = httpx.get(f"{address}/ledger", headers=headers, trust_env=False)
+    assert answer.status_code == 500
+    page = parse(answer.text)
+    check(page)
+    assert "a bug in punto; its log says more" in page.text
+    assert "ZeroDivisionError" not in answer.text
