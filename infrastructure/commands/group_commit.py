@@ -30,6 +30,7 @@ class GroupCommit:
         self._guard = Lock()
         self._waiting: deque[_Caller] = deque()
         self._is_led = False
+        self._running = 0
 
     def execute(self, commands: Sequence[Command], *, client: Client) -> list[Answer]:
         """Runs a client's commands together and answers each, in order, once they are stored."""
@@ -76,12 +77,7 @@ class GroupCommit:
                     self._call_the_next()
 
     def _run_those_that_wait(self, leader: "_Caller") -> None:
-        with self._guard:
-            group = [self._waiting.popleft()]
-            size = len(group[0].requests)
-            while self._waiting and size + len(self._waiting[0].requests) <= COMMANDS_A_COMMIT_MAX:
-                group.append(self._waiting.popleft())
-                size += len(group[-1].requests)
+        group = self._take_a_group()
         try:
             self._run(group, when_decided=partial(self._hand_over, leader))
         except BaseException:
@@ -94,9 +90,28 @@ class GroupCommit:
                     self._call_the_next()
             raise
         finally:
+            with self._guard:
+                self._running -= len(group)
             for caller in group:
                 if caller.is_done:
                     caller.call.release()
+
+    def _take_a_group(self) -> list["_Caller"]:
+        """Those that have waited longest: half of all, as the other half is to be decided next.
+
+        With more of them in one group, few would be left to be decided while it is stored.
+        """
+        with self._guard:
+            callers_max = (len(self._waiting) + self._running + 1) // 2
+            group = [self._waiting.popleft()]
+            size = len(group[0].requests)
+            while self._waiting and len(group) < callers_max:
+                size += len(self._waiting[0].requests)
+                if size > COMMANDS_A_COMMIT_MAX:
+                    break
+                group.append(self._waiting.popleft())
+            self._running += len(group)
+        return group
 
     def _run(self, group: Sequence["_Caller"], when_decided: Callable[[], None]) -> None:
         requests = [request for caller in group for request in caller.requests]
