@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -29,6 +30,19 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("PUNTO_", "PG")) or name.endswith("POSTGRES_ENABLE_DB_FUNCTIONS"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def unmeasured() -> Iterator[None]:
+    """Runs a test without measuring its coverage, which takes three times as long.
+
+    The `no_cover` of pytest-cov has no effect in the workers of pytest-xdist, where a
+    second measurement goes on.
+    """
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(tracer)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from infrastructure.store.schema import LEDGER_ROLE
 
 
 @pytest.fixture(autouse=True)
-def _not_measured(no_cover: None) -> None:
+def _not_measured(unmeasured: None) -> None:
     """What is done a thousand times over is done elsewhere too, and measuring it takes longer."""
 
 

@@ -39,7 +39,7 @@ from infrastructure.store.mapper import EventMapper
 MAPPER = EventMapper(JSONTranscoder())
 STAMP = Stamp(at=datetime(2026, 1, 2, 12, 0, tzinfo=UTC), actor="dealer-7", key="key-1")
 # The same lines thousands of times over, which other tests run too: measuring them takes longer.
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 ACCOUNTS = ("account:a1", "account:a2")
 ROUNDS = ("round:r1", "round:r2")

@@ -324,6 +324,7 @@ events = st.one_of(
 )
 
 
+@pytest.mark.usefixtures("unmeasured")
 @settings(deadline=None)
 @given(events)
 def test_an_event_that_was_stored_and_loaded_is_equal_and_stored_by_the_same_bytes(event):

@@ -12,7 +12,7 @@ from tests.infrastructure.audit.parts import MOST, in_one_go, in_parts, known_of
 from tests.infrastructure.audit.test_tampering import CHANGES, changed, place_of
 
 # The same lines thousands of times over, which other tests run too: measuring them takes longer.
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ DEALT = [(hand, parse_card(card)) for hand, card in BANKERS_NATURAL]
 EVENTS_PER_PAGE = 5_000
 
 # The same lines thousands of times over, which other tests run too: measuring them takes longer.
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 
 def stake(number: int) -> int:

@@ -43,6 +43,7 @@ def record(ledger, row):
 
 
 @needs_the_recorded_shoes
+@pytest.mark.usefixtures("unmeasured")
 def test_the_recorded_shoes_have_exactly_the_known_findings(ledger, load_from):
     ledger.open_table("T1")
     auditor = Auditor(*load_from(()))

@@ -380,7 +380,7 @@ def test_every_field_of_every_event_is_either_found_or_known_not_to_be():
     }
 
 
-@pytest.mark.no_cover  # an audit for each event
+@pytest.mark.usefixtures("unmeasured")  # an audit for each event
 def test_a_changed_version_of_any_event_is_a_gap_in_its_stream(evening, audited):
     for place, recorded in enumerate(evening):
         event = recorded.event
@@ -394,7 +394,7 @@ def test_a_changed_version_of_any_event_is_a_gap_in_its_stream(evening, audited)
         assert own in gaps, event
 
 
-@pytest.mark.no_cover  # an audit for each event
+@pytest.mark.usefixtures("unmeasured")  # an audit for each event
 def test_an_event_moved_to_another_stream_leaves_a_gap_in_its_own(evening, audited):
     for place, recorded in enumerate(evening):
         event = recorded.event
@@ -436,7 +436,7 @@ def test_a_suit_changed_in_the_round_and_in_the_shoe_is_found_by_the_seed(evenin
     assert report.rounds_with_findings == 0
 
 
-@pytest.mark.no_cover  # an audit for each event
+@pytest.mark.usefixtures("unmeasured")  # an audit for each event
 def test_a_deleted_event_leaves_a_missing_position(evening, audited):
     for place in range(len(evening) - 1):
         report = audited(evening[:place] + evening[place + 1 :], examples_max=MOST)
@@ -455,7 +455,7 @@ def test_events_deleted_from_the_end_are_missing_by_the_count_of_the_store(eveni
     )
 
 
-@pytest.mark.no_cover  # an audit for each event
+@pytest.mark.usefixtures("unmeasured")  # an audit for each event
 def test_a_deletion_that_closes_up_the_positions_is_found_and_its_round_named(
     evening, audited, at_new_positions
 ):
@@ -473,7 +473,7 @@ def test_a_deletion_that_closes_up_the_positions_is_found_and_its_round_named(
             assert round_named_by(event) in rounds_found(report), event
 
 
-@pytest.mark.no_cover  # an audit for each event
+@pytest.mark.usefixtures("unmeasured")  # an audit for each event
 def test_an_event_stored_twice_is_found_and_its_round_named(evening, audited, at_new_positions):
     events = [recorded.event for recorded in evening]
     for place, event in enumerate(events):

@@ -78,7 +78,7 @@ def names(document, round_id):
     )
 
 
-@pytest.mark.no_cover  # an audit for each byte
+@pytest.mark.usefixtures("unmeasured")  # an audit for each byte
 @pytest.mark.parametrize("round_id", ["R1", "R2", "P2"])
 def test_one_changed_byte_anywhere_in_a_round_is_found_and_names_the_round(
     punto, played, tamper, sql, round_id
@@ -98,7 +98,7 @@ def test_one_changed_byte_anywhere_in_a_round_is_found_and_names_the_round(
     assert punto("audit").code == 0
 
 
-@pytest.mark.no_cover  # an audit for each event
+@pytest.mark.usefixtures("unmeasured")  # an audit for each event
 def test_an_event_that_was_deleted_is_found_whichever_it_is(punto, played, tamper, sql):
     rows = sql("SELECT * FROM ledger.stored_events ORDER BY notification_id")
     missed = []

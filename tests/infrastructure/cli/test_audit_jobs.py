@@ -83,6 +83,7 @@ def test_a_ledger_that_only_one_process_can_judge_is_judged_by_one(punto, played
 
 
 @pytest.mark.skipif(not RECORDED.exists(), reason="../shared/data/recorded_shoes.csv is not here")
+@pytest.mark.usefixtures("unmeasured")
 def test_two_processes_find_exactly_what_is_known_of_the_recorded_shoes(punto):
     assert punto("import", str(RECORDED), "--table", "T1").code == 0
     ran = punto("audit", "--json", "--jobs", "2")

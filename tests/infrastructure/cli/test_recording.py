@@ -153,6 +153,7 @@ def test_a_simulation_plays_by_the_rules_that_are_given(punto):
     assert punto("audit").code == 0
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_recorded_shoes_of_another_system_give_the_published_findings(punto):
     if not RECORDED.exists():
         pytest.skip(f"{RECORDED.name} is not there: it is not part of the repository")
