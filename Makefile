@@ -16,8 +16,9 @@ check: .venv/ready
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term
 
-# Writers killed a hundred times, PostgreSQL twenty times and away for 20 seconds, its disk full,
-# 100,000 events by eight writers, ten thousand random sequences. An hour or so.
+# Writers killed a hundred times, the service fifty times, PostgreSQL twenty times and away for
+# 20 seconds, its disk full, 100,000 events by eight writers, 300,000 events to a stream, 200
+# readers, a minute of noise, ten thousand random sequences. Two hours or so.
 chaos: .venv/ready
 	PUNTO_CHAOS=20 $(BIN)/pytest tests/chaos -n 2
 
