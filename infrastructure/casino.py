@@ -310,13 +310,14 @@ class Casino(Application[str]):
             with self._storing:
                 if before is not None and not before.book.is_stored:
                     raise NotUpToDate
-                self._on_its_way = _OnItsWay(book, book.position)
-                deciding.close()
-                if when_decided is not None:
-                    when_decided()
+                head = book.position
                 try:
+                    self._on_its_way = _OnItsWay(book, head)
+                    deciding.close()
+                    if when_decided is not None:
+                        when_decided()
                     book.store()
-                    self._keep(book, self._on_its_way.head)
+                    self._keep(book, head)
                 except NotUpToDate:
                     raise
                 except BaseException:
