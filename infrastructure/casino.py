@@ -3,11 +3,11 @@
 Nothing else in the program appends to the ledger.
 """
 
-from collections import ChainMap, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import Lock
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from eventsourcing.application import Application
 from eventsourcing.utils import Environment
@@ -70,7 +70,7 @@ class Book:
         self,
         session: Session,
         mapper: EventMapper,
-        known: Mapping[str, Aggregate],
+        known: "Known",
         known_seeds: dict[str, bytes],
     ) -> None:
         self.events: list[DomainEvent] = []
@@ -193,7 +193,7 @@ class Book:
         return {
             stream_id
             for stream_id in stream_ids
-            if stream_id not in self.aggregates and stream_id not in self._known
+            if stream_id not in self.aggregates and self._known.get(stream_id) is None
         }
 
     def _bring_in(self, missing: set[str], found: Sequence[Found]) -> None:
@@ -221,6 +221,25 @@ class Book:
             self.fetch((stream_id,))
         else:
             self._at_first[stream_id] = self.aggregates[stream_id] = known
+
+
+class Known(Protocol):
+    """The aggregates that are in memory. Another thread may add some and drop others."""
+
+    def get(self, stream_id: str, /) -> Aggregate | None:
+        """The aggregate of a stream; None where it is not in memory."""
+        ...
+
+
+class _Overlaid:
+    """What is known, and before that what another turn has made of it."""
+
+    def __init__(self, above: Mapping[str, Aggregate], below: Known) -> None:
+        self._above = above
+        self._below = below
+
+    def get(self, stream_id: str, /) -> Aggregate | None:
+        return self._above.get(stream_id) or self._below.get(stream_id)
 
 
 class _OnItsWay(NamedTuple):
@@ -297,14 +316,14 @@ class Casino(Application[str]):
         with ExitStack() as deciding:
             deciding.enter_context(self._deciding)
             before = self._on_its_way
-            if before is None:
-                known: Mapping[str, Aggregate] = self._known
-                head = self._known_at
-            else:
-                known = ChainMap(dict(before.book.aggregates), self._known)
-                head = before.head
-            if not known:
+            if not self._known:
                 raise NotUpToDate
+            known: Known = self._known
+            head = self._known_at
+            if before is not None:
+                # A plain dictionary: that of a book looks up what it has not.
+                known = _Overlaid(dict(before.book.aggregates), self._known)
+                head = before.head
             book = self._book(self._sessions.attempting(head, new_streams=new_streams), known)
             yield book
             with self._storing:
@@ -330,7 +349,7 @@ class Casino(Application[str]):
     def _sessions(self) -> Sessions:
         return cast(Sessions, self.recorder)
 
-    def _book(self, session: Session, known: Mapping[str, Aggregate]) -> Book:
+    def _book(self, session: Session, known: Known) -> Book:
         return Book(session, cast(EventMapper, self.mapper), known, self._known_seeds)
 
     def _forget(self) -> None:

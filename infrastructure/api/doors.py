@@ -21,6 +21,9 @@ from infrastructure.commands.contract import LINE_BYTES_MAX
 HEADER_BYTES_MAX = 32 * 1024
 HEADER_SECONDS_MAX = 30.0
 BODY_BYTES_MAX = LINE_BYTES_MAX
+BODY_SECONDS_MAX = 30.0
+UNREAD_SECONDS_MAX = 5.0
+"""For so long the rest of a request may go on coming that has its answer already."""
 SEND_SECONDS_MAX = 60.0
 """For so long a reader may take nothing before its connection is closed."""
 
@@ -94,36 +97,69 @@ class Doors:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """The server's protocol, which by itself takes headers without end and waits for them so."""
+    """The server's protocol, which by itself waits for requests that have no end.
+
+    Only the commands by the line may come for as long as their sender likes,
+    once they are let in.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._late: asyncio.TimerHandle | None = None
+        self._is_heading = False
         self._wait_for_headers()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._wait_for_headers()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Of headers that come in one go, only here is it seen how long they are.
+        self._named_bytes += len(name) + len(value)
+        if self._named_bytes > HEADER_BYTES_MAX:
+            raise ValueError("the headers are too long")
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        self._late.cancel()
-        self._header_bytes: int | None = None
+        self._is_heading = False
         super().on_headers_complete()
+        is_endless = self.scope["path"] == COMMANDS_PATH
+        self._close_after(None if is_endless else BODY_SECONDS_MAX)
+
+    def on_message_complete(self) -> None:
+        self._close_after(None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        is_last = not self.pipeline
+        super().on_response_complete()
+        if is_last and self.cycle.more_body:
+            self._close_after(UNREAD_SECONDS_MAX)
 
     def data_received(self, data: bytes) -> None:
-        if self._header_bytes is not None:
-            self._header_bytes += len(data)
+        if self._is_heading:
+            self._received_bytes += len(data)
         super().data_received(data)
-        if self._header_bytes is not None and self._header_bytes > HEADER_BYTES_MAX:
+        if self._is_heading and self._received_bytes > HEADER_BYTES_MAX:
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._late.cancel()
+        self._close_after(None)
         super().connection_lost(exc)
 
     def _wait_for_headers(self) -> None:
-        if getattr(self, "_header_bytes", None) is None:
-            self._header_bytes = 0
-            self._late = self.loop.call_later(HEADER_SECONDS_MAX, self.transport.close)
+        if not self._is_heading:
+            self._is_heading = True
+            self._received_bytes = self._named_bytes = 0
+            self._close_after(HEADER_SECONDS_MAX)
+
+    def _close_after(self, seconds: float | None) -> None:
+        """Closes the connection in so many seconds, unless something else is said before."""
+        if self._late is not None:
+            self._late.cancel()
+        self._late = None
+        if seconds is not None:
+            self._late = self.loop.call_later(seconds, self.transport.close)
 
 
 def must_be(request: Request, *media_types: str) -> None:

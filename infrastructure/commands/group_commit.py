@@ -77,7 +77,7 @@ class GroupCommit:
                     self._call_the_next()
 
     def _run_those_that_wait(self, leader: "_Caller") -> None:
-        group = self._take_a_group()
+        group = self._take_a_group(leader)
         try:
             self._run(group, when_decided=partial(self._hand_over, leader))
         except BaseException:
@@ -96,15 +96,17 @@ class GroupCommit:
                 if caller.is_done:
                     caller.call.release()
 
-    def _take_a_group(self) -> list["_Caller"]:
-        """Those that have waited longest: half of all, as the other half is to be decided next.
+    def _take_a_group(self, leader: "_Caller") -> list["_Caller"]:
+        """The leader and those that have waited longest: half of all, as the rest comes next.
 
         With more of them in one group, few would be left to be decided while it is stored.
         """
         with self._guard:
             callers_max = (len(self._waiting) + self._running + 1) // 2
-            group = [self._waiting.popleft()]
-            size = len(group[0].requests)
+            # Those that an interrupted leader has put back may stand before this one.
+            self._waiting.remove(leader)
+            group = [leader]
+            size = len(leader.requests)
             while self._waiting and len(group) < callers_max:
                 size += len(self._waiting[0].requests)
                 if size > COMMANDS_A_COMMIT_MAX:

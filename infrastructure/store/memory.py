@@ -134,6 +134,11 @@ class MemoryAttempt(MemorySession):
     def head(self) -> int:
         return self._head + len(self._sent)
 
+    def seed(self, shoe_id: str) -> bytes:
+        if shoe_id not in self._recorder.seeds:
+            raise NotUpToDate
+        return super().seed(shoe_id)
+
     def append(self, rows: Sequence[Row], beside: Beside) -> None:
         with self._recorder.writing() as now:
             keys = [(each.client, each.key) for each in beside.remembered]

@@ -15,7 +15,12 @@ READER_ROLE = "puntobanco_reader"
 # "punto" in ASCII: two upgraders of one database wait for each other.
 UPGRADE_LOCK = 0x70756E746F
 
-GUARDED_TABLES = ("stored_events", "answers", "traces")
+GUARDED_TABLES = {
+    "stored_events": ("originator_id, originator_version", "notification_id"),
+    "answers": ("client, key",),
+    "traces": ("first_position",),
+}
+"""The tables that only grow, each with the columns of its unique indexes."""
 # The bits of pg_trigger.tgtype: BEFORE is 2, for each ROW (which ours are not) is 1.
 GUARD_TYPES = {"delete": 2 | 8, "truncate": 2 | 32, "update": 2 | 16}
 
@@ -111,7 +116,7 @@ def guard_faults(connection: psycopg.Connection) -> list[str]:
     Read from the catalog, so that a role that may only read can ask."""
     faults = []
     with connection.cursor(row_factory=tuple_row) as cursor:
-        for table in GUARDED_TABLES:
+        for table, unique in GUARDED_TABLES.items():
             cursor.execute(_OWNER, {"table": table})
             row = cursor.fetchone()
             if row is None:
@@ -130,6 +135,13 @@ def guard_faults(connection: psycopg.Connection) -> list[str]:
                 if fault is not None:
                     faults.append(f"the trigger {name} of ledger.{table} {fault}")
             faults += [f"ledger.{table} has a foreign trigger {name}" for name in found]
+            cursor.execute(_KEYS, {"table": table})
+            keys = {columns for (columns,) in cursor.fetchall()}
+            faults += [
+                f"ledger.{table} has no unique index of {columns}"
+                for columns in unique
+                if columns not in keys
+            ]
             cursor.execute(_BESIDE, {"table": table})
             faults += [f"ledger.{table} has {what}" for (what,) in cursor.fetchall()]
     # Superuser is said once, not for each table.
@@ -156,6 +168,21 @@ _TRIGGERS = """
     JOIN pg_catalog.pg_proc AS function ON function.oid = trigger.tgfoid
     JOIN pg_catalog.pg_language AS language ON language.oid = function.prolang
     WHERE namespace.nspname = 'ledger' AND class.relname = %(table)s AND NOT trigger.tgisinternal
+"""
+# Unique indexes that are whole and at work, by their columns.
+_KEYS = """
+    SELECT (
+        SELECT string_agg(attribute.attname, ', ' ORDER BY place)
+        FROM unnest(index.indkey) WITH ORDINALITY AS key (number, place)
+        JOIN pg_catalog.pg_attribute AS attribute
+          ON attribute.attrelid = index.indrelid AND attribute.attnum = key.number
+    )
+    FROM pg_catalog.pg_index AS index
+    JOIN pg_catalog.pg_class AS class ON class.oid = index.indrelid
+    JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+    WHERE namespace.nspname = 'ledger' AND class.relname = %(table)s
+      AND index.indisunique AND index.indisvalid AND index.indimmediate
+      AND index.indpred IS NULL AND index.indexprs IS NULL
 """
 # What else can change what a statement does or shows.
 _BESIDE = """

@@ -4,13 +4,14 @@ import json
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import psycopg
 import pytest
 
 from infrastructure.casino import Casino
-from infrastructure.commands import handlers
+from infrastructure.commands import group_commit, handlers
 from infrastructure.commands.contract import Deposit, read_command
 from infrastructure.commands.execution import Client, execute
 from infrastructure.commands.group_commit import GroupCommit
@@ -95,6 +96,74 @@ def test_those_that_wait_for_a_commit_share_the_next_ones(casino, database):
     assert [answer["result"]["available_minor"] for answer in answers[:2]] == [1, 2]
     assert all(answer["ok"] for answer in answers)
     assert transactions(database) <= 6
+
+
+def test_those_that_an_interrupted_leader_puts_back_do_not_push_the_next_one_out(
+    casino, monkeypatch
+):
+    together = GroupCommit(casino)
+    together.execute([opening("a")], client=Client("cage"))
+    together.execute([deposit("a", "first")], client=Client("cage"))
+    all_wait, is_interrupted = threading.Event(), threading.Event()
+    leaders = []
+    taking, executing = together._take_a_group, group_commit.execute_requests
+
+    def slow_to_begin(leader):
+        leaders.append(leader)
+        (all_wait if len(leaders) == 1 else is_interrupted).wait()
+        return taking(leader)
+
+    def interrupted_at_the_end(*arguments, **options):
+        answers = executing(*arguments, **options)
+        if not is_interrupted.is_set():
+            # It has handed the lead over, and those of its group have no answers yet.
+            while len(leaders) < 2:
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+        return answers
+
+    monkeypatch.setattr(together, "_take_a_group", slow_to_begin)
+    monkeypatch.setattr(group_commit, "execute_requests", interrupted_at_the_end)
+
+    def call(caller: int) -> Any:
+        try:
+            return together.execute([deposit("a", f"k{caller}")], client=Client("cli"))[0]["ok"]
+        except KeyboardInterrupt:
+            is_interrupted.set()
+            return "interrupted"
+
+    with ThreadPoolExecutor(5) as pool:
+        calls = [pool.submit(call, 0)]
+        while not leaders:
+            time.sleep(0.01)
+        for caller in range(1, 5):
+            calls.append(pool.submit(call, caller))
+            while len(together._waiting) < caller + 1:
+                time.sleep(0.01)
+        all_wait.set()
+        outcomes = [each.result() for each in calls]
+
+    assert outcomes == ["interrupted", True, True, True, True]
+    (last,) = together.execute([deposit("a", "last")], client=Client("cli"))
+    assert last["result"]["available_minor"] == 7
+
+
+def test_callers_get_their_answers_although_little_is_kept_in_memory(casino, monkeypatch):
+    monkeypatch.setattr("infrastructure.casino.AGGREGATES_IN_MEMORY", 3)
+    together = GroupCommit(casino)
+    together.execute([opening(f"a{n}") for n in range(CALLERS)], client=Client("cage"))
+
+    def call(caller: int) -> list[int]:
+        return [
+            together.execute([deposit(f"a{(caller + n) % CALLERS}", f"{caller}.{n}")],
+                             client=Client("cli"))[0]["position"]
+            for n in range(COMMANDS_EACH)
+        ]  # fmt: skip
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        positions = sorted(chain.from_iterable(pool.map(call, range(CALLERS))))
+
+    assert positions == list(range(CALLERS + 1, CALLERS + 1 + CALLERS * COMMANDS_EACH))
 
 
 def test_what_was_decided_on_a_group_that_was_not_stored_is_decided_again(casino, database):

@@ -1,6 +1,7 @@
 """What no request gets past: other names, other origins, other content types, and sizes."""
 
 import socket
+import time
 
 import pytest
 
@@ -68,6 +69,60 @@ def test_whoever_does_not_say_what_they_want_is_not_waited_for(api, monkeypatch)
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         connection.sendall(b"GET /v1/tab")
         assert connection.recv(100) == b""
+
+
+def test_headers_that_are_too_long_are_refused_when_they_come_in_one_go_too(api):
+    headers = {f"X-Part-{number}": "a" * 1_000 for number in range(40)}
+    assert api.client.get("/v1/tables", headers=headers).status_code == 400
+    assert api.client.get("/v1/tables", headers={"X-Long": "a" * 40_000}).status_code == 400
+    assert api.get("/v1/tables").status_code == 200
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(api, monkeypatch):
+    monkeypatch.setattr(doors, "BODY_SECONDS_MAX", 0.2)
+    with connected(api) as connection:
+        connection.sendall(
+            b"POST /v1/tables HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Idempotency-Key: k\r\nContent-Length: 1000\r\n\r\n{"
+        )
+        assert connection.recv(1_000) == b""
+
+
+@pytest.mark.parametrize("path", ["/v1/tables", "/v1/commands"])
+def test_what_is_refused_does_not_hold_its_connection_with_a_body(api, monkeypatch, path):
+    monkeypatch.setattr(doors, "UNREAD_SECONDS_MAX", 0.2)
+    with connected(api) as connection:
+        head = f"POST {path} HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 1000\r\n\r\n"
+        connection.sendall(head.encode())
+        assert b" 421 " in connection.recv(10_000)[:20]
+        connection.sendall(b"x")
+        assert connection.recv(1_000) == b""
+
+
+def test_lines_may_be_waited_for(api, monkeypatch):
+    monkeypatch.setattr(doors, "BODY_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(doors, "UNREAD_SECONDS_MAX", 0.1)
+    line = b'{"command":"open_account","key":"k","account_id":"A","currency":"USD"}\n'
+    with connected(api) as connection:
+        connection.sendall(
+            b"POST /v1/commands HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n" % (2 * len(line))
+        )
+        connection.sendall(line)
+        received = b""
+        while b'"ok":true' not in received:
+            received += connection.recv(10_000)
+        time.sleep(0.3)
+        connection.sendall(line)
+        while b'"replayed":true' not in received:
+            more = connection.recv(10_000)
+            assert more
+            received += more
+
+
+def connected(api):
+    host, port = api.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=10)
 
 
 def test_an_answer_is_not_kept_by_anybody_on_the_way(api):

@@ -298,6 +298,22 @@ def test_an_untouched_guard_has_no_faults_for_anybody_who_works_here(
             """,
             "the trigger refuse_delete of ledger.stored_events has been replaced by another",
         ),
+        (
+            "DROP INDEX ledger.stored_events_notification_id_idx",
+            "ledger.stored_events has no unique index of notification_id",
+        ),
+        (
+            """
+            DROP INDEX ledger.stored_events_notification_id_idx;
+            CREATE INDEX stored_events_notification_id_idx
+                ON ledger.stored_events (notification_id)
+            """,
+            "ledger.stored_events has no unique index of notification_id",
+        ),
+        (
+            "ALTER TABLE ledger.answers DROP CONSTRAINT answers_pkey",
+            "ledger.answers has no unique index of client, key",
+        ),
         ("DROP TABLE ledger.answers", "the table ledger.answers is missing"),
         (
             "ALTER TABLE ledger.answers OWNER TO puntobanco_ledger",
