@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from domain.errors import Refused
 from infrastructure.api.asking import asking_router
+from infrastructure.api.callers import must_be_known
 from infrastructure.api.condition import Inspector
 from infrastructure.api.description import describe
 from infrastructure.api.doors import LOOPBACK_NAMES, Doors
@@ -65,8 +66,9 @@ def make_application(
     application.state.inspector = Inspector(service.database)
     application.add_middleware(Doors, hosts=hosts, tell=tell)
     application.add_middleware(Observing, metrics=service.metrics, tell=tell)
-    of_api = (writes_router(), lines_router(), asking_router(), reports_router(), feed_router())
-    for router in (*of_api, operating_router(), *routers):
+    for router in (asking_router(), reports_router(), feed_router()):
+        application.include_router(router, dependencies=[Depends(must_be_known)])
+    for router in (writes_router(), lines_router(), operating_router(), *routers):
         application.include_router(router)
     _tell_problems(application, tell)
     return application

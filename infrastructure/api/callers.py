@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from infrastructure.api.keys import ApiKey, are_there_keys, find_key
@@ -126,6 +127,20 @@ def _key_of(request: Request) -> str | None:
 
 
 Calling = Annotated[Caller, Depends(who_is_calling)]
+
+
+async def must_be_known(request: Request) -> None:
+    """Refuses a parameter that the question does not have: what was meant by it is not asked."""
+    route: APIRoute = request.scope["route"]
+    known = {parameter.alias for parameter in route.dependant.query_params}
+    for name in request.query_params:
+        if name not in known:
+            others = f"it has {', '.join(sorted(known))}" if known else "it has none"
+            raise Problem(
+                "invalid_question",
+                f"{name[:64]} is not a parameter of this question: {others}",
+                field=name[:64],
+            )
 
 
 class Permission:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from domain.event import EVENT_TYPES
@@ -19,6 +20,7 @@ from infrastructure.api.asking import (
 from infrastructure.api.callers import Caller, Permission, is_still_calling
 from infrastructure.api.live import Live, Places, Wanted, page_of
 from infrastructure.api.problems import Problem
+from infrastructure.api.service import Service
 from infrastructure.store.reader import LogReader
 
 EVENT_STREAM = "text/event-stream"
@@ -54,8 +56,11 @@ async def follow_events(
     """
     live: Live = request.app.state.live
     wanted = _wanted(caller, table, shoe, account, types)
+    seen = _last_event_id(request, after)
+    if seen is not None:
+        await run_in_threadpool(_must_have_come_to, service_of(request), seen)
     stream = await live.follow(
-        _last_event_id(request, after),
+        seen,
         wanted,
         may_go_on=lambda: is_still_calling(request, caller),
     )
@@ -83,6 +88,7 @@ def list_events(
     seen = after
     with service_of(request).reading() as connection:
         head = LogReader(connection).head()
+        _check_position(seen, head=head)
         places = Places()
         while len(found) < limit and seen < head and seen - after < SCANNED_MAX:
             for said in page_of(connection, places, seen, limit):
@@ -99,6 +105,21 @@ def list_events(
     return answer(document)
 
 
+def _must_have_come_to(service: Service, position: int) -> None:
+    with service.reading() as connection:
+        _check_position(position, head=LogReader(connection).head())
+
+
+def _check_position(position: int, *, head: int) -> None:
+    if position > head:
+        raise Problem(
+            "invalid_question",
+            f"the ledger ends at position {head}, before {position}:"
+            " it is another one, or one that was restored",
+            field="after",
+        )
+
+
 def _wanted(
     caller: Caller,
     table: str | None,
@@ -112,7 +133,7 @@ def _wanted(
         caller.must_see_account(account)
     for name in types or ():
         if name not in EVENT_TYPES:
-            raise Problem("invalid_question", "type: there is no such event", field="type")
+            raise Problem("invalid_question", f"type: there is no event {name[:64]}", field="type")
     return Wanted(
         tables=frozenset({table}) if table is not None else caller.tables or None,
         shoe=shoe,

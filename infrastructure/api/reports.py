@@ -128,6 +128,8 @@ def list_journal(
     with service_of(request).asking() as connection:
         if account is not None and not postings.has_account(connection, f"player:{account}"):
             raise Problem("unknown_account", f"there is no account {account}", field="account")
+        if round_id is not None and not LogReader(connection).entries(f"round:{round_id}"):
+            raise Problem("unknown_round", f"there is no round {round_id}", field="round")
         wanted = postings.Wanted(
             until=postings.position(connection), account_id=account, round_id=round_id, day=day
         )

@@ -1,5 +1,6 @@
 """Runs the application on a socket until it is told to stop, and stops it in peace."""
 
+import errno
 import signal
 import socket
 import threading
@@ -11,6 +12,7 @@ from fastapi import FastAPI
 
 from infrastructure.api.doors import BoundedProtocol
 from infrastructure.api.live import Live
+from infrastructure.store.errors import StoreError
 
 CONNECTIONS_MAX = 2_000
 BACKLOG = 1_024
@@ -74,7 +76,12 @@ def bind(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
         if is_shared:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listening.bind((host, port))
-    except BaseException:
+    except BaseException as error:
         listening.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise StoreError(
+                f"Port {port} of {host} is taken: choose another by --port, or start every"
+                " process at it with --shared-port"
+            ) from None
         raise
     return listening

@@ -51,16 +51,25 @@ def print_rows(
     """A table for people; each column has a heading and takes its cell from a row.
 
     Columns that give way are left out, one after another, where a narrow
-    terminal would have to break the lines of the others.
+    terminal would have to break the lines of the others, and the last line
+    says which. No number is ever cut: a terminal that is narrower still breaks
+    the lines.
     """
     rows = list(rows)
+    left_out: list[str] = []
     table = _table(title, columns, rows)
     for name in gives_way:
         if table.__rich_measure__(console, _AS_WIDE_AS_IT_TAKES).maximum <= console.width:
             break
+        left_out.append(name)
         columns = [column for column in columns if column[0] != name]
         table = _table(title, columns, rows)
-    console.print(table)
+    least = table.__rich_measure__(console, _AS_WIDE_AS_IT_TAKES).minimum
+    if least > console.width:
+        table.width = least
+    console.print(table, crop=False)
+    if left_out:
+        console.print(f"Too narrow for: {', '.join(left_out)}", style="dim")
 
 
 def _table(
@@ -75,18 +84,20 @@ def _table(
         show_edge=False,
         pad_edge=False,
     )
-    for heading, _ in columns:
+    cells = [[_cell(take(row)) for _, take in columns] for row in rows]
+    for place, (heading, _) in enumerate(columns):
         is_number = heading in _NUMBERS
-        # An id that was cut off could not be copied.
+        whole = [row[place].cell_len for row in cells] if is_number else []
+        # An id that was cut off could not be copied, and a number would be another.
         table.add_column(
             heading,
             justify="right" if is_number else "left",
             no_wrap=is_number,
-            min_width=len(heading),
+            min_width=max(len(heading), *whole, 0),
             overflow="fold",
         )
-    for row in rows:
-        table.add_row(*(_cell(take(row)) for _, take in columns))
+    for row in cells:
+        table.add_row(*row)
     return table
 
 

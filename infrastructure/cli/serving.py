@@ -104,11 +104,22 @@ def _say_where(address: str, *, has_keys: bool) -> None:
         )
 
 
+def _role_of_a_key(name: str) -> Role:
+    if name not in ROLES_OF_KEYS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(ROLES_OF_KEYS)}")
+    return Role(name)
+
+
 @holding.command("create")
 def create_key(
     owner: Annotated[str, typer.Option(help="Who holds it: the actor of all that it does.")],
     role: Annotated[
-        Role, typer.Option(help=f"What it is for: {', '.join(ROLES_OF_KEYS)}.", metavar="ROLE")
+        Role,
+        typer.Option(
+            help=f"What it is for: {', '.join(ROLES_OF_KEYS)}.",
+            metavar="ROLE",
+            parser=_role_of_a_key,
+        ),
     ],
     table: Annotated[
         list[str] | None, typer.Option(help="A table of a table's key; may be repeated.")

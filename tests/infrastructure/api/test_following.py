@@ -137,3 +137,24 @@ def test_streams_are_told_when_the_service_stops(database):
         assert next(lines) == "retry: 1000"
         server.should_exit = True
         assert ": the service stops, come again" in list(lines)
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/feed"])
+def test_a_position_that_the_ledger_has_not_come_to_is_refused(api, path):
+    open_tables(api)
+    head = api.get("/v1/feed?limit=1").json()["head"]
+    answer = api.get(f"{path}?after={head + 1}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_question")
+    assert f"ends at position {head}" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/v1/rounds", "/v1/feed", "/v1/status", "/v1/journal"])
+def test_a_parameter_that_a_question_does_not_have_is_refused(api, path):
+    answer = api.get(f"{path}?tabel=T9")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_question")
+    assert answer.json()["field"] == "tabel"
+
+
+def test_the_journal_of_a_round_that_is_not_there_is_refused(api):
+    answer = api.get("/v1/journal?round=nope")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_round")

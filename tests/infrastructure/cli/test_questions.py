@@ -1,5 +1,6 @@
 """The questions: the shape of every answer, what people see, and what is not there."""
 
+import re
 from datetime import datetime
 
 import pytest
@@ -401,6 +402,22 @@ def test_people_see_money_cards_and_names_whole_on_a_narrow_terminal(punto, monk
     assert "1,234,567.89 USD" in shown
     pieces = [line.split("  ")[0].strip() for line in shown.splitlines()[3:]]
     assert "".join(pieces) == name
+
+
+@pytest.mark.parametrize("width", [20, 45, 60, 79])
+def test_no_number_is_cut_on_a_terminal_that_is_too_narrow(punto, monkeypatch, a_script, width):
+    a_script.add("open_account", account_id="carol", currency="USD")
+    a_script.add("deposit", account_id="carol", amount_minor=1_234_567_89)
+    for _ in range(150):
+        a_script.add("deposit", account_id="carol", amount_minor=1)
+    punto.run(a_script.commands)
+    monkeypatch.setattr(console, "width", width)
+    shown = punto("accounts").out
+    assert "1,234,569.39 USD" in shown
+    assert "carol" in shown
+    assert re.search(r"\b152\b", shown)
+    said = punto("statement", "carol").out
+    assert "Too narrow for: " in said
 
 
 def test_people_see_a_reason_as_it_was_written(punto, played):

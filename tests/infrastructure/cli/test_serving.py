@@ -134,7 +134,8 @@ def test_without_a_key_it_listens_nowhere_else(punto):
 
 def test_a_port_that_is_taken_is_said_in_a_line(punto, serve):
     _, url, _ = serve()
-    assert "Address already in use" in punto("serve", "--port", url.rsplit(":", 1)[1]).refusal()
+    port = url.rsplit(":", 1)[1]
+    assert f"Port {port} of 127.0.0.1 is taken" in punto("serve", "--port", port).refusal()
 
 
 def test_two_processes_behind_one_port_work_on_one_ledger(serve):
