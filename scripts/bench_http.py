@@ -3,8 +3,8 @@
 Sixteen connections, each with a table of its own, post `play_round` one by one and
 wait for each answer; then as many lines to `POST /v1/commands` on one connection.
 Beside both, sixteen threads that share group commits without a service between.
-The slices of each take turns. The service is a process of its own with its read
-models kept up to date, and shares the machine with its client and PostgreSQL.
+The slices of each take turns, each once the read models are up to date. The service
+is a process of its own, and shares the machine with its client and PostgreSQL.
 """
 
 import json
@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import httpx
 
 from infrastructure.commands.contract import Command, PlayRound
 from infrastructure.commands.execution import Client, execute
@@ -70,11 +72,14 @@ def measure(bench: Bench) -> dict[str, Result]:
             accepted(execute(casino, opening, client=Client("bench", is_bound_to_clock=False)))
         for first in range(0, RUNS * size, size):
             own, singles, lines = (rounds[first : first + size] for _, rounds in plans)
-            seconds = (
-                seconds_of(partial(_in_process, GroupCommit(casino), own)),
-                seconds_of(lambda: waits.extend(_one_by_one(address, singles))),  # noqa: B023
-                seconds_of(partial(_as_lines, address, lines)),
-            )
+            seconds = []
+            for work in (
+                partial(_in_process, GroupCommit(casino), own),
+                lambda: waits.extend(_one_by_one(address, singles)),  # noqa: B023
+                partial(_as_lines, address, lines),
+            ):
+                _catch_up(address)
+                seconds.append(seconds_of(work))
             rates.append([size / each for each in seconds])
     alone, single, bulk = map(statistics.median, zip(*rates, strict=True))
     hundredths = statistics.quantiles(waits, n=100)
@@ -120,6 +125,16 @@ def _serving(url: str) -> Iterator[tuple[str, int]]:
     finally:
         process.terminate()
         process.wait()
+
+
+def _catch_up(address: tuple[str, int]) -> None:
+    """Waits until the read models are up to date, so that no slice pays for the one before."""
+    host, port = address
+    while True:
+        status = httpx.get(f"http://{host}:{port}/v1/status", trust_env=False, timeout=60).json()
+        if all(each["lag_events"] == 0 for each in status["projections"]):
+            return
+        time.sleep(0.1)
 
 
 def _in_process(together: GroupCommit, rounds: Sequence[PlayRound]) -> None:
