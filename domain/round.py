@@ -211,7 +211,7 @@ class Bet(Struct, frozen=True, gc=False):
     @property
     def is_open(self) -> bool:
         """Whether its stake is in play."""
-        return self.settlement is OPEN or self.settlement.result is Result.OPEN
+        return self.settlement.result is Result.OPEN
 
     @property
     def counts(self) -> bool:

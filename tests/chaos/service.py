@@ -12,6 +12,9 @@ import psutil
 from tests.chaos.size import SECONDS_MAX
 from tests.chaos.writers import start_python
 
+LINES = {"Content-Type": "application/x-ndjson"}
+"""The headers of commands by the line."""
+
 
 class Service:
     """`punto serve` at one address, started again after each kill."""

@@ -9,11 +9,10 @@ import httpx
 
 from tests.chaos.books import check_finished, check_whole
 from tests.chaos.load import Answer, Load, Undisturbed, loads, same
-from tests.chaos.service import Service
+from tests.chaos.service import LINES, Service
 from tests.chaos.size import SECONDS_MAX, SERVICE_KILLS, TIMES
 
 CLIENTS = 4
-LINES = {"Content-Type": "application/x-ndjson"}
 
 
 def test_a_service_that_is_killed_at_any_moment_loses_nothing_and_does_nothing_twice(

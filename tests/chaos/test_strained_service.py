@@ -13,11 +13,10 @@ import httpx
 import pytest
 
 from tests.chaos.load import loads
-from tests.chaos.service import Service
+from tests.chaos.service import LINES, Service
 from tests.chaos.size import COMMANDS_FOLLOWED, NOISE_SECONDS, SECONDS_MAX, SSE_READERS
 
 GROWTH_BYTES_MAX = 200 * 1024 * 1024
-LINES = {"Content-Type": "application/x-ndjson"}
 
 
 @pytest.fixture

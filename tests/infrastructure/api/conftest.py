@@ -1,9 +1,11 @@
 """The service on a real socket and a real database, and clients with keys."""
 
+import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +18,7 @@ from infrastructure.api.server import Server, bind
 from infrastructure.api.service import Service
 from infrastructure.cli.ledger import casino_on
 from infrastructure.store.connection import Database
+from tests.infrastructure.proxy import Proxy
 
 
 class Api:
@@ -74,6 +77,22 @@ def serving(database: Database, **options: Any) -> Iterator[tuple[str, Server]]:
             server.should_exit = True
             thread.join(60)
             assert not thread.is_alive()
+
+
+@pytest.fixture
+def wire(database: Database, tmp_path: Path) -> Iterator[Proxy]:
+    """The way to the database, which can be cut."""
+    with Proxy(tmp_path, database.conninfo) as wire:
+        yield wire
+
+
+@pytest.fixture
+def behind_the_wire(database: Database, wire: Proxy) -> Iterator[Api]:
+    """A service that reaches its database over the wire."""
+    with serving(dataclasses.replace(database, conninfo=wire.conninfo)) as (url, _):
+        api = Api(url)
+        with api.client:
+            yield api
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Whether the service lives, whether it is ready, and its figures."""
 
-import dataclasses
 import socket
 import threading
 
@@ -15,23 +14,8 @@ from infrastructure.api.problems import STATUS
 from infrastructure.api.roles import Role
 from infrastructure.commands.contract import COMMANDS
 from tests.infrastructure.api.conftest import Api, open_tables, play, serving
-from tests.infrastructure.proxy import Proxy
 
 ALL_WELL = {"database": "ok", "history": "ok", "projections": "ok"}
-
-
-@pytest.fixture
-def wire(database, tmp_path):
-    with Proxy(tmp_path, database.conninfo) as wire:
-        yield wire
-
-
-@pytest.fixture
-def behind_the_wire(database, wire):
-    with serving(dataclasses.replace(database, conninfo=wire.conninfo)) as (url, _):
-        api = Api(url)
-        with api.client:
-            yield api
 
 
 def until(api, is_ready):

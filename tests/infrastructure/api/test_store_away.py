@@ -1,14 +1,12 @@
 """A store that goes away: what is asked meanwhile may be asked again, and goes on by itself."""
 
-import dataclasses
 import time
 
 import pytest
 
 from infrastructure.api import service
 from infrastructure.commands import execution
-from tests.infrastructure.api.conftest import Api, open_tables, serving
-from tests.infrastructure.proxy import Proxy
+from tests.infrastructure.api.conftest import Api, open_tables
 
 
 @pytest.fixture(autouse=True)
@@ -18,18 +16,8 @@ def _short_patience(monkeypatch):
 
 
 @pytest.fixture
-def wire(database, tmp_path):
-    with Proxy(tmp_path, database.conninfo) as wire:
-        yield wire
-
-
-@pytest.fixture
-def api(database, wire):
-    behind = dataclasses.replace(database, conninfo=wire.conninfo)
-    with serving(behind) as (url, _):
-        api = Api(url)
-        with api.client:
-            yield api
+def api(behind_the_wire):
+    return behind_the_wire
 
 
 def until_it_answers(ask):
