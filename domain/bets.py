@@ -132,7 +132,7 @@ def settle(
     if case is None:
         return LOST
     price = odds[kind]
-    paid = price[case] if isinstance(price, Mapping) else price
+    paid = price if isinstance(price, tuple) else price[case]
     return Settlement(Result.WON, win_at(stake_minor, paid, win_rounding))
 
 
@@ -149,7 +149,7 @@ def _settle_banker(
     if deal.outcome is Outcome.PLAYER:
         return LOST
     price = odds[BetKind.BANKER]
-    assert not isinstance(price, Mapping)
+    assert isinstance(price, tuple)
     match variant:
         case Variant.COMMISSION:
             win_minor = win_at(stake_minor, price, win_rounding)

@@ -282,7 +282,7 @@ class Round(Struct, frozen=True, gc=False):
     @property
     def open_bets(self) -> tuple[Bet, ...]:
         """The bets that count and are not settled, in the order they were placed."""
-        return tuple([bet for bet in self.bets.values() if bet.is_open])
+        return tuple([bet for bet in self.bets.values() if bet.settlement.result is Result.OPEN])
 
     def open(
         self,
@@ -365,13 +365,14 @@ class Round(Struct, frozen=True, gc=False):
         """
         self.must_be_dealing()
         player, banker = list(self.player), list(self.banker)
+        player_points, banker_points = _points(player), _points(banker)
         is_resolved = self.declared is not None
         need_faces = self._bets_that_need_faces()
         brings_both_thirds = (
             irregular is not None and len(self.dealt) <= 4 and len(self.dealt) + len(cards) == 6
         )
         events: list[RoundEvent] = []
-        demanded = next_hand(_points(player), _points(banker))
+        demanded = next_hand(player_points, banker_points)
         for card in cards:
             if len(player) + len(banker) < 4:
                 assert demanded is not None
@@ -380,13 +381,14 @@ class Round(Struct, frozen=True, gc=False):
             else:
                 goes_to = Hand.PLAYER if brings_both_thirds and len(player) < 3 else demanded
                 hand = goes_to or _irregular_hand(player, banker, irregular)
-            (player if hand is Hand.PLAYER else banker).append(card)
-            common = self._next(stamp, len(events))
-            if len(player if hand is Hand.PLAYER else banker) <= 2:
-                events.append(CardDealt(*common, hand=hand, card=card, irregular=irregular))
-            else:
-                events.append(ThirdCardDrawn(*common, hand=hand, card=card, irregular=irregular))
-            demanded = next_hand(_points(player), _points(banker))
+            held, points = (
+                (player, player_points) if hand is Hand.PLAYER else (banker, banker_points)
+            )
+            held.append(card)
+            points.append(card.points)
+            dealt = CardDealt if len(held) <= 2 else ThirdCardDrawn
+            events.append(dealt(*self._next(stamp, len(events)), hand, card, irregular))
+            demanded = next_hand(player_points, banker_points)
             if not is_resolved and demanded is None:
                 deal = Deal.of(tuple(player), tuple(banker))
                 events.append(
@@ -629,7 +631,7 @@ class Round(Struct, frozen=True, gc=False):
             raise Refused("round_void", f"round {self.name} is void", field="round_id")
 
     def _bets_that_need_faces(self) -> tuple[Bet, ...]:
-        return tuple(bet for bet in self.open_bets if bet.kind in NEED_FACES)
+        return tuple([bet for bet in self.bets.values() if bet.kind in NEED_FACES and bet.is_open])
 
     def _must_be_settled(self) -> None:
         self.must_be_known()

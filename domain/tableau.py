@@ -79,8 +79,7 @@ def next_hand(player: Sequence[int], banker: Sequence[int]) -> Hand | None:
     """
     if len(player) < 2 or len(banker) < 2:
         return Hand.PLAYER if len(player) == len(banker) else Hand.BANKER
-    ruling = judge(player, banker)
-    return ruling.missing
+    return judge(player, banker).missing
 
 
 def cards_of_deal(points: Sequence[int]) -> int:
@@ -120,27 +119,27 @@ class Ruling(Struct, frozen=True, gc=False):
 
 def judge(player: Sequence[int], banker: Sequence[int]) -> Ruling:
     """Judges two hands as they were dealt, each of two or three cards, against the tableau."""
-    assert 2 <= len(player) <= 3
-    assert 2 <= len(banker) <= 3
-    player_two, banker_two = total(player[:2]), total(banker[:2])
-    unexpected: list[Hand] = []
+    player_cards, banker_cards = tuple(player), tuple(banker)
+    assert 2 <= len(player_cards) <= 3
+    assert 2 <= len(banker_cards) <= 3
+    player_two = (player_cards[0] + player_cards[1]) % 10
+    banker_two = (banker_cards[0] + banker_cards[1]) % 10
+    third: int | None = None
+    unexpected: tuple[Hand, ...] = ()
 
     if player_draws(player_two, banker_two):
-        if len(player) == 2:
-            return Ruling(tuple(player), tuple(banker[:2]), Hand.PLAYER, ())
-        ruled_player, third = tuple(player), player[2]
-    else:
-        ruled_player, third = tuple(player[:2]), None
-        if len(player) == 3:
-            unexpected.append(Hand.PLAYER)
+        if len(player_cards) == 2:
+            return Ruling(player_cards, banker_cards[:2], Hand.PLAYER, ())
+        third = player_cards[2]
+    elif len(player_cards) == 3:
+        player_cards = player_cards[:2]
+        unexpected = (Hand.PLAYER,)
 
     if banker_draws(player_two, banker_two, third):
-        if len(banker) == 2:
-            return Ruling(ruled_player, tuple(banker), Hand.BANKER, tuple(unexpected))
-        ruled_banker = tuple(banker)
-    else:
-        ruled_banker = tuple(banker[:2])
-        if len(banker) == 3:
-            unexpected.append(Hand.BANKER)
+        if len(banker_cards) == 2:
+            return Ruling(player_cards, banker_cards, Hand.BANKER, unexpected)
+    elif len(banker_cards) == 3:
+        banker_cards = banker_cards[:2]
+        unexpected += (Hand.BANKER,)
 
-    return Ruling(ruled_player, ruled_banker, None, tuple(unexpected))
+    return Ruling(player_cards, banker_cards, None, unexpected)

@@ -50,12 +50,12 @@ _NEW: dict[str, Callable[[str], Aggregate]] = {
 class _Aggregates(dict[str, Any]):
     """Aggregates by their streams; one that is asked for and not there is brought in."""
 
-    def __init__(self, bring_in: Callable[[str], None]) -> None:
+    def __init__(self, fetch: Callable[[Collection[str]], None]) -> None:
         super().__init__()
-        self._bring_in = bring_in
+        self._fetch = fetch
 
     def __missing__(self, stream_id: str) -> Any:
-        self._bring_in(stream_id)
+        self._fetch((stream_id,))
         return self[stream_id]
 
 
@@ -76,7 +76,7 @@ class Book:
         self.events: list[DomainEvent] = []
         self.remembered: list[Remembered] = []
         self.seeds: dict[str, bytes | None] = {}
-        self.aggregates = _Aggregates(self._look_up)
+        self.aggregates = _Aggregates(self.fetch)
         self._session = session
         self._mapper = mapper
         self._known = known
@@ -96,7 +96,7 @@ class Book:
         self, keys: Sequence[ClientKey], stream_ids: Collection[str]
     ) -> dict[ClientKey, Remembered]:
         """The answers that clients' keys were given before this turn; it fetches as well."""
-        missing = self._missing(stream_ids)
+        missing = self._take_known(stream_ids)
         remembered, found = self._session.recall(keys, missing)
         self._bring_in(missing, found)
         return remembered
@@ -138,7 +138,7 @@ class Book:
 
     def fetch(self, stream_ids: Collection[str]) -> None:
         """Brings streams into the turn in one go that would otherwise be loaded one by one."""
-        missing = self._missing(stream_ids)
+        missing = self._take_known(stream_ids)
         if missing:
             self._bring_in(missing, self._session.load(missing))
 
@@ -189,12 +189,17 @@ class Book:
         to_row = self._mapper.to_row
         return [to_row(event) for event in self.events]
 
-    def _missing(self, stream_ids: Collection[str]) -> set[str]:
-        return {
-            stream_id
-            for stream_id in stream_ids
-            if stream_id not in self.aggregates and self._known.get(stream_id) is None
-        }
+    def _take_known(self, stream_ids: Collection[str]) -> set[str]:
+        """Takes streams that are in memory into the turn; returns those that are not."""
+        missing = set()
+        for stream_id in stream_ids:
+            if stream_id not in self.aggregates:
+                known = self._known.get(stream_id)
+                if known is None:
+                    missing.add(stream_id)
+                else:
+                    self._at_first[stream_id] = self.aggregates[stream_id] = known
+        return missing
 
     def _bring_in(self, missing: set[str], found: Sequence[Found]) -> None:
         aggregates: dict[str, Any] = {stream_id: _new(stream_id) for stream_id in missing}
@@ -214,13 +219,6 @@ class Book:
             if isinstance(aggregate, Account)
             and is_due(aggregate, before=self._at_first[stream_id].version)
         ]
-
-    def _look_up(self, stream_id: str) -> None:
-        known = self._known.get(stream_id)
-        if known is None:
-            self.fetch((stream_id,))
-        else:
-            self._at_first[stream_id] = self.aggregates[stream_id] = known
 
 
 class Known(Protocol):

@@ -150,11 +150,12 @@ class Command(BaseModel):
         """A hash of each field that was given, to tell a repeated command from another one."""
         given = self.model_dump(mode="json", exclude_unset=True, exclude_none=True, exclude={"key"})
         return {
-            name: hashlib.blake2b(
-                msgspec.json.encode(value, order="sorted"), digest_size=12
-            ).hexdigest()
+            name: hashlib.blake2b(_SORTED(value), digest_size=12).hexdigest()
             for name, value in given.items()
         }
+
+
+_SORTED = msgspec.json.Encoder(order="sorted").encode
 
 
 @cache

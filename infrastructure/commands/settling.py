@@ -19,8 +19,7 @@ def resolve(book: Book, round_: Round, bet: Bet, settlement: Settlement, stamp: 
         stamp=stamp,
     )
     book.record(*resolved)
-    is_marked = any(isinstance(event, CommissionMarked) for event in resolved)
-    return [bet.account_id] if is_marked else []
+    return [bet.account_id] if isinstance(resolved[-1], CommissionMarked) else []
 
 
 def collect_commission(book: Book, account_ids: Iterable[str], stamp: Stamp) -> None:

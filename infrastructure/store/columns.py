@@ -6,7 +6,7 @@ in one go, by the library's own way to adapt a type.
 """
 
 from collections.abc import Sequence
-from struct import Struct
+from struct import Struct, pack
 from typing import Any, ClassVar
 
 import psycopg
@@ -54,7 +54,9 @@ class _BlobsDumper(_ColumnDumper):
     oid = types["bytea"].array_oid
 
     def dump(self, obj: Sequence[bytes]) -> bytes:
-        parts = [part for blob in obj for part in (_LENGTH(len(blob)), blob)]
+        parts = [b""] * (2 * len(obj))
+        parts[::2] = [_LENGTH(len(blob)) for blob in obj]
+        parts[1::2] = obj
         return self._array(len(obj), b"".join(parts))
 
 
@@ -63,7 +65,7 @@ class _TextsDumper(_BlobsDumper):
     oid = types["text"].array_oid
 
     def dump(self, obj: Sequence[Any]) -> bytes:
-        return super().dump([text.encode() for text in obj])
+        return super().dump(list(map(str.encode, obj)))
 
 
 class _NumbersDumper(_ColumnDumper):
@@ -73,7 +75,7 @@ class _NumbersDumper(_ColumnDumper):
     def dump(self, obj: Sequence[int]) -> bytes:
         with_lengths = [_NUMBER_BYTES] * (2 * len(obj))
         with_lengths[1::2] = obj
-        return self._array(len(obj), Struct("!" + "iq" * len(obj)).pack(*with_lengths))
+        return self._array(len(obj), pack("!" + "iq" * len(obj), *with_lengths))
 
 
 psycopg.adapters.register_dumper(Texts, _TextsDumper)
