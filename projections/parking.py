@@ -12,7 +12,7 @@ from psycopg.errors import DataError, IntegrityError
 from psycopg.rows import class_row, scalar_row, tuple_row
 
 from domain.event import Entry, Recorded, Unreadable
-from projections.projection import Projection, ProjectionFailed, utc, writing
+from projections.projection import Projection, ProjectionFailed, utc
 
 WHY_LENGTH_MAX = 500
 
@@ -255,7 +255,7 @@ def _fold_what_fits(
 
 def _fold(connection: Connection[Any], projection: Projection, events: Sequence[Recorded]) -> None:
     try:
-        projection.fold(writing(connection), events)
+        projection.fold(connection.cursor(row_factory=tuple_row), events)
     except (DataError, IntegrityError) as error:
         # Which event it is, only a piece of one event tells.
         event = events[0].event

@@ -162,7 +162,7 @@ def test_what_nobody_reads_in_a_stream_that_nobody_wants_is_passed(connection, l
 
 def test_rows_that_the_database_refuses_are_parked(connection, played):
     class Refusing(Balances):
-        upsert = "INSERT INTO balances SELECT unnest(%(account_id)b::text[]), NULL"
+        upsert = "INSERT INTO balances SELECT json_array_elements(%(rows)s) ->> 'account_id', NULL"
 
     played.events = played.events[:8]
     catch_up(connection, played.source, projections=(Refusing(),))
