@@ -61,7 +61,6 @@ _ROUND_EVENTS: tuple[type[_RoundEvent], ...] = get_args(_RoundEvent)
 _DAY_EVENTS: tuple[type[SiteEvent], ...] = get_args(SiteEvent)
 _HOUSE_EVENTS = (StakeLost, WinPaid, SettlementReversed)
 
-NO_BET_AND_PLACE = "\t" * 3
 # The postings are sent in parts, so that the server stores one while the next one is made.
 ENTRIES_PER_PART = 200
 
@@ -354,7 +353,7 @@ class _Page:
         else:
             moment = self._moment_of(event.at)
             moves = transfers(cast(_MoneyEvent, event), table_id="", bet="")
-            self._enter(recorded, moves, NO_BET_AND_PLACE, moment, moment.at)
+            self._enter(recorded, moves, moment, bet_and_place="\t" * 3, holds_from=moment.at)
 
     def write(self) -> None:
         """Adds the postings, and brings the balances and the rounds up to them."""
@@ -439,17 +438,18 @@ class _Page:
         self._enter(
             recorded,
             transfers(event, table_id=row.table_id, bet=bet),
-            f"{_text(event.bet_id)}\t{self._place_of(row)}",
             moment,
-            str(row.ended_at) if is_late else moment.at,
+            bet_and_place=f"{_text(event.bet_id)}\t{self._place_of(row)}",
+            holds_from=str(row.ended_at) if is_late else moment.at,
         )
 
     def _enter(
         self,
         recorded: Recorded,
         moves: list[Transfer],
-        bet_and_place: str,
         moment: _Moment,
+        *,
+        bet_and_place: str,
         holds_from: str,
     ) -> None:
         event = recorded.event
