@@ -78,16 +78,8 @@ class Balances(RowProjection[BalanceRow]):
          WHERE account_id = ANY (%(keys)b::text[])
     """
     upsert = """
-        INSERT INTO balances (
-            account_id, currency, available_minor, in_play_minor, commission_due_minor,
-            owed_minor, is_frozen, is_closed, opened_at, opened_position, version
-        )
-        SELECT * FROM unnest(
-            %(account_id)b::text[], %(currency)b::text[], %(available_minor)b::numeric[],
-            %(in_play_minor)b::numeric[], %(commission_due_minor)b::numeric[],
-            %(owed_minor)b::numeric[], %(is_frozen)b::boolean[], %(is_closed)b::boolean[],
-            %(opened_at)b::timestamptz[], %(opened_position)b::bigint[], %(version)b::bigint[]
-        )
+        INSERT INTO balances
+        SELECT * FROM json_populate_recordset(NULL::balances, %(rows)s)
         ON CONFLICT (account_id) DO UPDATE SET
             available_minor = excluded.available_minor,
             in_play_minor = excluded.in_play_minor,

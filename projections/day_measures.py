@@ -6,10 +6,11 @@ of the correction, and what comes for a day that is closed into the one that is
 open, where it still says which day it belongs to.
 """
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NamedTuple, assert_never
+
+from msgspec import Struct
 
 from domain.bets import Result
 from domain.gaming_day import GamingCalendar
@@ -34,6 +35,11 @@ from domain.rules import Rules
 from domain.site import GamingDayClosed, GamingDaySet, SiteEvent
 from projections.gaming_days import DaySetting, with_setting
 
+_OPEN = Result.OPEN.value
+_WON = Result.WON.value
+_LOST = Result.LOST.value
+_RETURNED = Result.RETURNED.value
+
 
 class Place(NamedTuple):
     """When and where something was played; `day` is the day of the books, `own_day` its own."""
@@ -46,14 +52,21 @@ class Place(NamedTuple):
     rules_version: int
 
 
-@dataclass(slots=True)
-class Play:
-    """By how much an account's play on a kind of bet has changed; `win_minor` is the house's.
+class Play(Struct):
+    """By how much a row of `day_play` has changed: an account's play on a kind of bet.
 
-    It is before commission. `won_minor` and `won_bets` are the stakes that the
-    players have won with.
+    `win_minor` is the house's, before commission. `won_minor` and `won_bets` are the
+    stakes that the players have won with.
     """
 
+    day: date
+    own_day: date
+    table_id: str
+    shoe_id: str
+    currency: str
+    rules_version: int
+    account_id: str
+    bet: str
     turnover_minor: int = 0
     win_minor: int = 0
     commission_minor: int = 0
@@ -63,34 +76,45 @@ class Play:
     in_play_minor: int = 0
 
 
-@dataclass(slots=True)
-class Pair:
-    """By how much two kinds of bets in the same rounds have changed, or a kind with itself.
+class Pair(Struct):
+    """By how much a row of `day_pairs` has changed: two kinds of bets, or a kind with itself.
 
     `rounds` have both, and `product_minor` sums, round by round, the product of
     what was staked on the one and on the other.
     """
 
+    day: date
+    own_day: date
+    table_id: str
+    shoe_id: str
+    currency: str
+    rules_version: int
+    bet: str
+    other_bet: str
     rounds: int = 0
     product_minor: int = 0
 
 
-@dataclass(slots=True)
-class Count:
-    """By how many the rounds have changed that are settled, and that are void."""
+class Count(Struct):
+    """By how much a row of `day_counts` has changed: the rounds that are settled, and void."""
 
+    day: date
+    own_day: date
+    table_id: str
+    shoe_id: str
+    currency: str
+    rules_version: int
     rounds: int = 0
     void_rounds: int = 0
 
 
-@dataclass(slots=True)
-class Wager:
-    """A bet of a round, and what it came to."""
+class Wager(Struct, array_like=True):
+    """A bet of a round, and what it came to; it is stored as an array."""
 
     account_id: str
     bet: str
     stake_minor: int
-    result: str = Result.OPEN.value
+    result: str = _OPEN
     win_minor: int = 0
     commission_minor: int = 0
 
@@ -118,16 +142,17 @@ class DayMeasures:
         self.rounds = rounds
         self.settings: list[DaySetting] = []
         self.rules: dict[tuple[str, int], Rules] = {}
-        self.play: dict[tuple[Place, str, str], Play] = defaultdict(Play)
-        self.pairs: dict[tuple[Place, str, str], Pair] = defaultdict(Pair)
-        self.counts: dict[Place, Count] = defaultdict(Count)
+        self.play: dict[tuple[Place, str, str], Play] = {}
+        self.pairs: dict[tuple[Place, str, str], Pair] = {}
+        self.counts: dict[Place, Count] = {}
         self._calendar = calendar
-        self._staked: dict[str, Counter[str]] = {}
+        self._staked: dict[str, dict[str, int]] = {}
         self._days: dict[datetime, tuple[date, date]] = {}
+        self._latest: tuple[RoundRow, datetime, Place] | None = None
 
     def take(self, position: int, event: RoundEvent | SiteEvent) -> None:
         """Takes an event in; raises LookupError or ValueError where it does not fit."""
-        if isinstance(event, GamingDaySet | GamingDayClosed):
+        if isinstance(event, (GamingDaySet, GamingDayClosed)):
             self._take_setting(position, event)
             return
         round_id = event.originator_id.removeprefix("round:")
@@ -148,10 +173,6 @@ class DayMeasures:
                 wager = Wager(event.account_id, event.bet.value, event.stake_minor)
                 row.bets[event.bet_id] = wager
                 self._play_of(row, wager, event.at).in_play_minor += wager.stake_minor
-            case BetCancelled():
-                wager = row.bets.pop(event.bet_id, None)
-                if wager is not None:
-                    self._play_of(row, wager, event.at).in_play_minor -= wager.stake_minor
             case BetSettled():
                 wager = row.bets[event.bet_id]
                 self._play_of(row, wager, event.at).in_play_minor -= wager.stake_minor
@@ -160,15 +181,19 @@ class DayMeasures:
                 wager.win_minor = event.win_minor
                 wager.commission_minor = event.commission_minor
                 self._count(row, wager, event.at, sign=1)
+            case BetCancelled():
+                wager = row.bets.pop(event.bet_id, None)
+                if wager is not None:
+                    self._play_of(row, wager, event.at).in_play_minor -= wager.stake_minor
             case RoundSettled():
                 row.state = RoundState.SETTLED.value
-                self.counts[self._place(row, event.at)].rounds += 1
+                self._count_of(row, event.at).rounds += 1
             case RoundVoided():
                 for wager in row.bets.values():
                     self._play_of(row, wager, event.at).in_play_minor -= wager.stake_minor
                 row.bets = {}
                 row.state = RoundState.VOID.value
-                self.counts[self._place(row, event.at)].void_rounds += 1
+                self._count_of(row, event.at).void_rounds += 1
             case RoundCorrected():
                 self._correct(row, event)
             case (
@@ -202,15 +227,12 @@ class DayMeasures:
         self.settings.append(setting)
         self._calendar = with_setting(self._calendar, setting)
         self._days.clear()
+        self._latest = None
 
     def _correct(self, row: RoundRow, event: RoundCorrected) -> None:
         """Takes back what was settled; what holds is settled anew by the events that follow."""
         self._staked_in(row)
-        counted = {
-            bet_id: wager
-            for bet_id, wager in row.bets.items()
-            if wager.result != Result.RETURNED.value
-        }
+        counted = {bet_id: wager for bet_id, wager in row.bets.items() if wager.result != _RETURNED}
         for wager in counted.values():
             self._count(row, wager, event.at, sign=-1)
         held = {
@@ -226,35 +248,35 @@ class DayMeasures:
             self._play_of(row, wager, event.at).in_play_minor += wager.stake_minor
         if event.is_void:
             row.state = RoundState.VOID.value
-            count = self.counts[self._place(row, event.at)]
+            count = self._count_of(row, event.at)
             count.rounds -= 1
             count.void_rounds += 1
 
     def _count(self, row: RoundRow, wager: Wager, at: datetime, *, sign: int) -> None:
         """Counts a settled bet, or no longer."""
-        if wager.result == Result.RETURNED.value:
+        if wager.result == _RETURNED:
             return
         stake_minor = sign * wager.stake_minor
-        is_lost = wager.result == Result.LOST.value
+        is_lost = wager.result == _LOST
         play = self._play_of(row, wager, at)
         play.turnover_minor += stake_minor
         play.win_minor += stake_minor if is_lost else -sign * wager.win_minor
         play.commission_minor += sign * wager.commission_minor
         play.bets += sign
-        if wager.result == Result.WON.value:
+        if wager.result == _WON:
             play.won_minor += stake_minor
             play.won_bets += sign
         self._count_pairs(row, wager.bet, stake_minor, self._place(row, at))
 
     def _count_pairs(self, row: RoundRow, bet: str, change_minor: int, place: Place) -> None:
         staked = self._staked_in(row)
-        before = staked[bet]
+        before = staked.get(bet, 0)
         after = staked[bet] = before + change_minor
         for other, other_minor in staked.items():
             if not other_minor and other != bet:
                 # What is left of a kind that was taken back is nothing, as if it had never been.
                 continue
-            pair = self.pairs[(place, *sorted((bet, other)))]  # type: ignore[index]
+            pair = self._pair_of(place, min(bet, other), max(bet, other))
             if other == bet:
                 pair.product_minor += after * after - before * before
                 pair.rounds += (after > 0) - (before > 0)
@@ -262,24 +284,48 @@ class DayMeasures:
                 pair.product_minor += change_minor * other_minor
                 pair.rounds += ((after > 0) - (before > 0)) * (other_minor > 0)
 
-    def _staked_in(self, row: RoundRow) -> Counter[str]:
+    def _staked_in(self, row: RoundRow) -> dict[str, int]:
         """What is staked on each kind in the settled bets of a round.
 
         It has to be asked for before the first of them changes.
         """
         staked = self._staked.get(row.round_id)
         if staked is None:
-            staked = self._staked[row.round_id] = Counter()
+            staked = self._staked[row.round_id] = {}
             for wager in row.bets.values():
-                if wager.result not in (Result.OPEN.value, Result.RETURNED.value):
-                    staked[wager.bet] += wager.stake_minor
+                if wager.result not in (_OPEN, _RETURNED):
+                    staked[wager.bet] = staked.get(wager.bet, 0) + wager.stake_minor
         return staked
 
     def _play_of(self, row: RoundRow, wager: Wager, at: datetime) -> Play:
-        return self.play[self._place(row, at), wager.account_id, wager.bet]
+        place = self._place(row, at)
+        key = (place, wager.account_id, wager.bet)
+        play = self.play.get(key)
+        if play is None:
+            play = self.play[key] = Play(*place, wager.account_id, wager.bet)
+        return play
+
+    def _pair_of(self, place: Place, bet: str, other_bet: str) -> Pair:
+        key = (place, bet, other_bet)
+        pair = self.pairs.get(key)
+        if pair is None:
+            pair = self.pairs[key] = Pair(*place, bet, other_bet)
+        return pair
+
+    def _count_of(self, row: RoundRow, at: datetime) -> Count:
+        place = self._place(row, at)
+        count = self.counts.get(place)
+        if count is None:
+            count = self.counts[place] = Count(*place)
+        return count
 
     def _place(self, row: RoundRow, at: datetime) -> Place:
+        # What a round does at one time comes in one go.
+        if self._latest is not None and self._latest[0] is row and self._latest[1] == at:
+            return self._latest[2]
         days = self._days.get(at)
         if days is None:
             days = self._days[at] = (self._calendar.booked_on(at), self._calendar.day_of(at))
-        return Place(*days, row.table_id, row.shoe_id, row.currency, row.rules_version)
+        place = Place(*days, row.table_id, row.shoe_id, row.currency, row.rules_version)
+        self._latest = (row, at, place)
+        return place

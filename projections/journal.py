@@ -14,11 +14,11 @@ correction on. And two days: `own_day` is the gaming day that it happened in,
 already.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from psycopg import Cursor
 
@@ -39,12 +39,9 @@ from domain.books import HOUSE, OWED, WALLET, Transfer, transfers
 from domain.event import Recorded
 from domain.gaming_day import GamingCalendar
 from domain.round import BetPlaced, RoundCorrected, RoundOpened, RoundSettled, RoundVoided
-from domain.site import GamingDayClosed, GamingDaySet, SiteEvent
+from domain.site import GamingDayClosed, SiteEvent
 from projections.gaming_days import DaySetting, with_setting
-from projections.projection import Projection, ProjectionFailed, reading, topics_of
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from projections.projection import Projection, ProjectionFailed, document, reading, topics_of
 
 _BetEvent = (
     StakePlaced
@@ -61,6 +58,11 @@ _Wanted = AccountOpened | _MoneyEvent | _RoundEvent | SiteEvent
 
 _BET_EVENTS: tuple[type[_BetEvent], ...] = get_args(_BetEvent)
 _ROUND_EVENTS: tuple[type[_RoundEvent], ...] = get_args(_RoundEvent)
+_DAY_EVENTS: tuple[type[SiteEvent], ...] = get_args(SiteEvent)
+_HOUSE_EVENTS = (StakeLost, WinPaid, SettlementReversed)
+
+# The postings are sent in parts, so that the server stores one while the next one is made.
+ENTRIES_PER_PART = 200
 
 
 @dataclass(slots=True)
@@ -91,21 +93,23 @@ class AccountRow:
 class _Entry(NamedTuple):
     """What an event moves, before it is known what that makes of the balances.
 
-    `common` are the columns that all its postings have in common.
+    `common` are the columns that all its postings have in common; `at` and
+    `holds_from` are times as a row has them.
     """
 
     recorded: Recorded
+    wallet: str
     moves: list[Transfer]
-    holds_from: datetime
     common: str
+    at: str
+    holds_from: str
 
-    @property
-    def position(self) -> int:
-        return self.recorded.position
 
-    @property
-    def wallet(self) -> str:
-        return WALLET + self.recorded.event.originator_id.removeprefix("account:")
+class _Moment(NamedTuple):
+    """A time, and the days that it is booked on and lies in, as a row has them."""
+
+    at: str
+    days: str
 
 
 class Journal(Projection):
@@ -254,28 +258,22 @@ _SELECT_ROUNDS = """
       FROM journal_rounds
      WHERE round_id = ANY (%(ids)b::text[])
 """
-_UPSERT_ROUNDS = """
-    INSERT INTO journal_rounds (round_id, table_id, shoe_id, bets, corrections, ended_at)
-    SELECT * FROM unnest(
-        %(round_id)b::text[], %(table_id)b::text[], %(shoe_id)b::text[], %(bets)b::jsonb[],
-        %(corrections)b::jsonb[], %(ended_at)b::timestamptz[]
-    )
-    ON CONFLICT (round_id) DO UPDATE SET
-        bets = excluded.bets, corrections = excluded.corrections, ended_at = excluded.ended_at
-"""
 _SELECT_ACCOUNTS = """
     SELECT account, currency, balance_minor, position
       FROM journal_accounts
      WHERE account = ANY (%(accounts)b::text[])
 """
-_UPSERT_ACCOUNTS = """
-    INSERT INTO journal_accounts (account, currency, balance_minor, position)
-    SELECT * FROM unnest(
-        %(account)b::text[], %(currency)b::text[], %(balance_minor)b::numeric[],
-        %(position)b::bigint[]
+_UPSERT = """
+    WITH accounts AS (
+        INSERT INTO journal_accounts
+        SELECT * FROM json_populate_recordset(NULL::journal_accounts, %(accounts)s)
+        ON CONFLICT (account, currency) DO UPDATE SET
+            balance_minor = excluded.balance_minor, position = excluded.position
     )
-    ON CONFLICT (account, currency) DO UPDATE SET
-        balance_minor = excluded.balance_minor, position = excluded.position
+    INSERT INTO journal_rounds
+    SELECT * FROM json_populate_recordset(NULL::journal_rounds, %(rounds)s)
+    ON CONFLICT (round_id) DO UPDATE SET
+        bets = excluded.bets, corrections = excluded.corrections, ended_at = excluded.ended_at
 """
 _SELECT_SETTINGS = """
     SELECT position, since, zone, starts_at, closed FROM journal_days ORDER BY position
@@ -299,7 +297,7 @@ _LAST_POSITION = "SELECT max(position) FROM journal"
 _COPY = """
     COPY journal (
         position, line, account, currency, amount_minor, balance_minor, topic, account_id, number,
-        round_id, bet_id, table_id, shoe_id, at, day, own_day, holds_from
+        bet_id, round_id, table_id, shoe_id, at, day, own_day, holds_from
     ) FROM STDIN WITH (FORMAT text, NULL '')
 """
 # Of events that were parked, and folded when later ones had been folded already.
@@ -326,7 +324,8 @@ class _Page:
         self._cursor = cursor
         self._rounds = self._known_rounds(events)
         self._changed_rounds: dict[str, RoundRow] = {}
-        self._days: dict[datetime, tuple[date, date]] = {}
+        self._moments: dict[datetime, _Moment] = {}
+        self._places: dict[str, str] = {}
         self._changed_days_at = 0
         self._calendar = GamingCalendar()
         self._know_days()
@@ -340,9 +339,11 @@ class _Page:
         if recorded.position < self._changed_days_at:
             # Folded again after it was parked: its day, and what closed it, would be other ones.
             raise ValueError("gaming days were set or closed since: run `punto rebuild journal`")
-        if isinstance(event, _ROUND_EVENTS):
+        if isinstance(event, _BET_EVENTS):
+            self._enter_bet(recorded, event)
+        elif isinstance(event, _ROUND_EVENTS):
             self._take_round(recorded.position, event)
-        elif isinstance(event, GamingDaySet | GamingDayClosed):
+        elif isinstance(event, _DAY_EVENTS):
             self._take_day(recorded, event)
         elif isinstance(event, AccountOpened):
             wallet = WALLET + event.originator_id.removeprefix("account:")
@@ -350,20 +351,18 @@ class _Page:
                 raise ValueError(f"{wallet} is there already")
             self._opened[wallet] = (recorded, _text(event.currency))
         else:
-            self._enter(recorded, cast(_MoneyEvent, event))
+            moment = self._moment_of(event.at)
+            moves = transfers(cast(_MoneyEvent, event), table_id="", bet="")
+            self._enter(recorded, moves, moment, bet_and_place="\t" * 3, holds_from=moment.at)
 
     def write(self) -> None:
         """Adds the postings, and brings the balances and the rounds up to them."""
         accounts = self._known_accounts()
-        lines: list[str] = []
-        for entry in self._entries:
-            currency = accounts.currency_of(entry)
-            postings = _postings(entry)
-            for line, (account, amount_minor, holds_from) in enumerate(postings, start=1):
-                posted = accounts.post(account, currency, amount_minor, entry.position, line)
-                lines.append(f"{posted}\t{entry.common}\t{holds_from}")
-        self._write_postings(lines, accounts)
-        _upsert(self._cursor, _UPSERT_ROUNDS, self._changed_rounds.values())
+        starts = range(0, len(self._entries), ENTRIES_PER_PART)
+        parts = (self._entries[start : start + ENTRIES_PER_PART] for start in starts)
+        if self._entries:
+            self._copy(map(accounts.post, parts))
+        self._upsert(accounts, self._changed_rounds.values())
         if self._closing is not None:
             self._close_day(*self._closing)
 
@@ -371,28 +370,33 @@ class _Page:
         """Rolls win and commission of the days that are closed now into the bankroll."""
         with reading(self._cursor.connection, AccountRow) as found:
             unclosed = found.execute(_UNCLOSED, {"day": day, "closed": closed}).fetchall()
+        if not unclosed:
+            return
         accounts = self._find_accounts({HOUSE, *(row.account for row in unclosed)})
-        at, nothing = recorded.event.at, "\t" * 5
-        common = f"{recorded.event.TOPIC}\t{nothing}\t{at}\t{day}\t{day}\t{at}"
+        (position, event), nothing = recorded, "\t" * 5
+        common = f"{event.TOPIC}\t{nothing}\t{event.at}\t{day}\t{day}\t{event.at}\n"
         lines: list[str] = []
         for row in unclosed:
             for account, amount_minor in (
                 (row.account, -row.balance_minor),
                 (HOUSE, row.balance_minor),
             ):
-                posted = accounts.post(
-                    account, row.currency, amount_minor, recorded.position, len(lines) + 1
-                )
+                line = len(lines) + 1
+                posted = accounts.add(account, row.currency, amount_minor, position, line)
                 lines.append(f"{posted}\t{common}")
-        self._write_postings(lines, accounts)
+        self._copy(lines)
+        self._upsert(accounts, ())
 
-    def _write_postings(self, lines: Sequence[str], accounts: "_Accounts") -> None:
-        if lines:
-            with self._cursor.copy(_COPY) as copy:
-                copy.write("\n".join(lines) + "\n")
+    def _copy(self, parts: Iterable[str]) -> None:
+        with self._cursor.copy(_COPY) as copy:
+            for part in parts:
+                copy.write(part)
+
+    def _upsert(self, accounts: "_Accounts", rounds: Iterable[RoundRow]) -> None:
         if accounts.late:
             self._cursor.execute(_RUN_BALANCES_ANEW, {"accounts": sorted(accounts.late)})
-        _upsert(self._cursor, _UPSERT_ACCOUNTS, accounts.changed.values())
+        changes = {"accounts": document(accounts.changed.values()), "rounds": document(rounds)}
+        self._cursor.execute(_UPSERT, changes)
 
     def _take_round(self, position: int, event: _RoundEvent) -> None:
         round_id = event.originator_id.removeprefix("round:")
@@ -407,7 +411,7 @@ class _Page:
             row.corrections[event.correction_id] = position
             for bet in event.bets:
                 row.bets.setdefault(bet.bet_id, []).append((position, bet.bet.value))
-        elif isinstance(event, RoundSettled | RoundVoided):
+        elif not isinstance(event, RoundOpened):
             row.ended_at = event.at
         self._changed_rounds[round_id] = row
 
@@ -424,25 +428,52 @@ class _Page:
     def _change_days(self, setting: DaySetting) -> None:
         self._calendar = with_setting(self._calendar, setting)
         self._changed_days_at = setting.position
-        self._days.clear()
+        self._moments.clear()
 
-    def _enter(self, recorded: Recorded, event: _MoneyEvent) -> None:
-        row, bet, holds_from = None, "", event.at
-        if isinstance(event, _BET_EVENTS):
-            row = self._round(event.round_id)
-            if isinstance(event, StakeLost | WinPaid | SettlementReversed):
-                bet = _bet(row, event, recorded.position)
-            if row.ended_at is not None:
-                holds_from = min(holds_from, row.ended_at)
-        moves = transfers(event, table_id="" if row is None else row.table_id, bet=bet)
-        common = _common(event, row, *self._days_of(event.at))
-        self._entries.append(_Entry(recorded, moves, holds_from, common))
+    def _enter_bet(self, recorded: Recorded, event: _BetEvent) -> None:
+        row = self._round(event.round_id)
+        bet = _bet(row, event, recorded.position) if isinstance(event, _HOUSE_EVENTS) else ""
+        moment = self._moment_of(event.at)
+        is_late = row.ended_at is not None and row.ended_at < event.at
+        self._enter(
+            recorded,
+            transfers(event, table_id=row.table_id, bet=bet),
+            moment,
+            bet_and_place=f"{_text(event.bet_id)}\t{self._place_of(row)}",
+            holds_from=str(row.ended_at) if is_late else moment.at,
+        )
 
-    def _days_of(self, at: datetime) -> tuple[date, date]:
-        days = self._days.get(at)
-        if days is None:
-            days = self._days[at] = (self._calendar.booked_on(at), self._calendar.day_of(at))
-        return days
+    def _enter(
+        self,
+        recorded: Recorded,
+        moves: list[Transfer],
+        moment: _Moment,
+        *,
+        bet_and_place: str,
+        holds_from: str,
+    ) -> None:
+        event = recorded.event
+        name = _text(event.originator_id.removeprefix("account:"))
+        common = (
+            f"{event.TOPIC}\t{name}\t{event.originator_version}\t{bet_and_place}"
+            f"\t{moment.at}\t{moment.days}"
+        )
+        entry = _Entry(recorded, WALLET + name, moves, common, moment.at, holds_from)
+        self._entries.append(entry)
+
+    def _moment_of(self, at: datetime) -> _Moment:
+        moment = self._moments.get(at)
+        if moment is None:
+            days = f"{self._calendar.booked_on(at)}\t{self._calendar.day_of(at)}"
+            moment = self._moments[at] = _Moment(str(at), days)
+        return moment
+
+    def _place_of(self, row: RoundRow) -> str:
+        place = self._places.get(row.round_id)
+        if place is None:
+            place = f"{_text(row.round_id)}\t{_text(row.table_id)}\t{_text(row.shoe_id)}"
+            self._places[row.round_id] = place
+        return place
 
     def _round(self, round_id: str) -> RoundRow:
         row = self._rounds.get(round_id)
@@ -451,13 +482,12 @@ class _Page:
         return row
 
     def _known_rounds(self, events: Sequence[Recorded]) -> dict[str, RoundRow]:
-        ids = {
-            event.round_id
-            if isinstance(event, _BET_EVENTS)
-            else event.originator_id.removeprefix("round:")
-            for _, event in events
-            if isinstance(event, _BET_EVENTS + _ROUND_EVENTS)
-        }
+        ids: set[str] = set()
+        for _, event in events:
+            if isinstance(event, _BET_EVENTS):
+                ids.add(event.round_id)
+            elif isinstance(event, _ROUND_EVENTS):
+                ids.add(event.originator_id.removeprefix("round:"))
         with reading(self._cursor.connection, RoundRow) as found:
             found.execute(_SELECT_ROUNDS, {"ids": list(ids)})
             return {row.round_id: row for row in found}
@@ -472,7 +502,8 @@ class _Page:
         for entry in self._entries:
             names.add(entry.wallet)
             for debit, credit, _ in entry.moves:
-                names.update((debit, credit))
+                names.add(debit)
+                names.add(credit)
         accounts = self._find_accounts(names)
         for recorded, currency in self._opened.values():
             accounts.open(recorded, currency)
@@ -505,13 +536,27 @@ class _Accounts:
         row = AccountRow(wallet, currency, 0, recorded.position)
         self._rows[wallet, currency] = self.changed[wallet, currency] = row
 
-    def currency_of(self, entry: _Entry) -> str:
-        currency = self._currencies.get(entry.wallet)
-        if currency is None:
-            raise _failed(entry.recorded, f"{entry.wallet} was never opened")
-        return currency
+    def post(self, entries: Sequence[_Entry]) -> str:
+        """Posts entries, and returns the rows of their postings."""
+        parts: list[str] = []
+        for recorded, wallet, moves, common, at, holds_from in entries:
+            currency = self._currencies.get(wallet)
+            if currency is None:
+                raise _failed(recorded, f"{wallet} was never opened")
+            position, line = recorded.position, 1
+            for debit, credit, amount_minor in moves:
+                since = at if debit.startswith(OWED) else holds_from
+                rest = f"\t{common}\t{since}\n"
+                parts += (
+                    self.add(debit, currency, amount_minor, position, line),
+                    rest,
+                    self.add(credit, currency, -amount_minor, position, line + 1),
+                    rest,
+                )
+                line += 2
+        return "".join(parts)
 
-    def post(self, account: str, currency: str, amount_minor: int, position: int, line: int) -> str:
+    def add(self, account: str, currency: str, amount_minor: int, position: int, line: int) -> str:
         """Adds a posting to an account, and returns the columns that are the posting's own."""
         key = (account, currency)
         row = self._rows.get(key)
@@ -523,43 +568,17 @@ class _Accounts:
         else:
             row.position = position
         row.balance_minor += amount_minor
-        return (
-            f"{position}\t{line}\t{_text(account)}\t{_text(currency)}"
-            f"\t{amount_minor}\t{row.balance_minor}"
-        )
+        return f"{position}\t{line}\t{account}\t{currency}\t{amount_minor}\t{row.balance_minor}"
 
 
 def _bet(row: RoundRow, event: StakeLost | WinPaid | SettlementReversed, position: int) -> str:
     """What a bet was on when it was settled."""
     if isinstance(event, SettlementReversed):
         position = row.corrections.get(event.correction_id, position)
-    before = [bet for since, bet in row.bets.get(event.bet_id, ()) if since < position]
-    if not before:
-        raise LookupError(f"bet {event.bet_id} of round {row.round_id} was never placed")
-    return before[-1]
-
-
-def _postings(entry: _Entry) -> Iterator[tuple[str, int, datetime]]:
-    """Each account, its amount, and from when it holds: the debit, positive, and the credit."""
-    for debit, credit, amount_minor in entry.moves:
-        is_shortfall = debit.startswith(OWED)
-        holds_from = entry.recorded.event.at if is_shortfall else entry.holds_from
-        yield debit, amount_minor, holds_from
-        yield credit, -amount_minor, holds_from
-
-
-def _common(event: _MoneyEvent, row: RoundRow | None, day: date, own_day: date) -> str:
-    """The columns that all postings of an entry have in common, as a row has them."""
-    round_id = bet_id = table_id = shoe_id = ""
-    if isinstance(event, _BET_EVENTS):
-        assert row is not None
-        round_id, bet_id = _text(row.round_id), _text(event.bet_id)
-        table_id, shoe_id = _text(row.table_id), _text(row.shoe_id)
-    account_id = _text(event.originator_id.removeprefix("account:"))
-    return (
-        f"{event.TOPIC}\t{account_id}\t{event.originator_version}\t{round_id}\t{bet_id}"
-        f"\t{table_id}\t{shoe_id}\t{event.at}\t{day}\t{own_day}"
-    )
+    for since, bet in reversed(row.bets.get(event.bet_id, ())):
+        if since < position:
+            return bet
+    raise LookupError(f"bet {event.bet_id} of round {row.round_id} was never placed")
 
 
 @lru_cache(maxsize=65_536)
@@ -568,12 +587,6 @@ def _text(value: str) -> str:
     if not value or any(special in value for special in "\t\n\r\\"):
         raise ValueError(f"{value!r} is no id")
     return value
-
-
-def _upsert(cursor: Cursor[Any], statement: str, rows: Collection["DataclassInstance"]) -> None:
-    if rows:
-        names = [column.name for column in fields(next(iter(rows)))]
-        cursor.execute(statement, {name: [getattr(row, name) for row in rows] for name in names})
 
 
 def _failed(recorded: Recorded, why: Exception | str) -> ProjectionFailed:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from psycopg import Connection
+from psycopg import Connection, Rollback
 from psycopg.errors import DataError, IntegrityError
 from psycopg.rows import class_row, scalar_row, tuple_row
 
 from domain.event import Entry, Recorded, Unreadable
-from projections.projection import Projection, ProjectionFailed, utc, writing
+from projections.projection import Projection, ProjectionFailed, utc
 
 WHY_LENGTH_MAX = 500
 
@@ -37,7 +37,7 @@ _READ = """
 """
 _COUNT = "SELECT name, count(*) FROM projection.parked GROUP BY name"
 _COUNT_EVENTS = "SELECT count(DISTINCT position) FROM projection.parked"
-_STREAMS = "SELECT stream, min(position) FROM parked WHERE name = %(name)s GROUP BY stream"
+_STREAMS = "SELECT name, stream, min(position) FROM parked GROUP BY name, stream"
 _POSITIONS = "SELECT position FROM parked WHERE name = %(name)s ORDER BY position"
 _PARK = """
     INSERT INTO parked (name, position, stream, version, topic, why)
@@ -110,13 +110,34 @@ def fold(
     The caller's transaction holds the read models' rows of `tracking`: what is
     parked already is read here, as another process may have parked or folded it.
     """
-    for projection, wanted in _shared_out(projections, entries):
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            first: dict[str, int] = dict(
-                cursor.execute(_STREAMS, {"name": projection.name}).fetchall()
-            )
-        left_out = _fold_what_fits(connection, projection, wanted, first)
-        _park(connection, projection, left_out, first)
+    shared_out = _shared_out(projections, entries)
+    first: dict[str, dict[str, int]] = {projection.name: {} for projection in projections}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        for name, stream, position in cursor.execute(_STREAMS):
+            if name in first:
+                first[name][stream] = position
+    if not any(first.values()) and _fold_all(connection, shared_out):
+        return
+    for projection, wanted in shared_out:
+        left_out = _fold_what_fits(connection, projection, wanted, first[projection.name])
+        _park(connection, projection, left_out, first[projection.name])
+
+
+def _fold_all(
+    connection: Connection[Any], shared_out: Sequence[tuple[Projection, Sequence[Entry]]]
+) -> bool:
+    """Folds a page into all read models at one go, or into none where an entry does not fit."""
+    try:
+        with connection.transaction():
+            for projection, entries in shared_out:
+                events = [entry for entry in entries if isinstance(entry, Recorded)]
+                if len(events) < len(entries):
+                    raise Rollback
+                _fold(connection, projection, events)
+            return True
+    except ProjectionFailed:
+        pass
+    return False
 
 
 def _shared_out(
@@ -234,7 +255,7 @@ def _fold_what_fits(
 
 def _fold(connection: Connection[Any], projection: Projection, events: Sequence[Recorded]) -> None:
     try:
-        projection.fold(writing(connection), events)
+        projection.fold(connection.cursor(row_factory=tuple_row), events)
     except (DataError, IntegrityError) as error:
         # Which event it is, only a piece of one event tells.
         event = events[0].event

@@ -1,22 +1,24 @@
 """What a read model is, and how one of a row a key folds a batch with two statements."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args
 
+from msgspec.json import Encoder
 from psycopg import Connection, Cursor
 from psycopg.abc import Buffer
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import class_row
 from psycopg.types.datetime import TimestamptzBinaryLoader
-from psycopg.types.json import JsonbBinaryDumper
+from psycopg.types.json import Json
 from psycopg.types.numeric import NumericBinaryLoader
 
 from domain.event import DomainEvent, Recorded
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+_ENCODER = Encoder()
 
 Row = TypeVar("Row", bound="DataclassInstance")
 Read = TypeVar("Read")
@@ -64,7 +66,7 @@ class RowProjection(Projection, Generic[Row]):
     """A read model of one row a key.
 
     `row_type` is a dataclass of the columns, changed in place by `apply`.
-    `select` reads the rows of the `keys`; `upsert` takes an array for each column.
+    `select` reads the rows of the `keys`; `upsert` takes the `rows` as `document` makes them.
     """
 
     row_type: type[Row]
@@ -92,10 +94,7 @@ class RowProjection(Projection, Generic[Row]):
                 reason = f"{recorded.event.TOPIC} of {recorded.event.originator_id}: {error}"
                 raise ProjectionFailed(self.name, recorded.position, reason) from error
         if rows:
-            names = [column.name for column in fields(self.row_type)]
-            cursor.execute(
-                self.upsert, {name: [getattr(row, name) for row in rows.values()] for name in names}
-            )
+            cursor.execute(self.upsert, {"rows": document(rows.values())})
 
     def add(self, rows: dict[str, Row], row: Row) -> None:
         """Adds the row of something that opened; it opens once."""
@@ -143,11 +142,13 @@ def utc(cursor: Cursor[Read]) -> Cursor[Read]:
     return cursor
 
 
-def writing(connection: Connection[Any]) -> Cursor[tuple[Any, ...]]:
-    """A cursor that writes a dictionary as jsonb."""
-    cursor = connection.cursor(row_factory=tuple_row)
-    cursor.adapters.register_dumper(dict, JsonbBinaryDumper)
-    return cursor
+def document(rows: Iterable[object]) -> Json:
+    """Rows as one value, for `json_populate_recordset` to make rows of a table of.
+
+    An array for each column would be adapted value by value, in Python, and with
+    each of them anew for every page.
+    """
+    return Json(list(rows), _ENCODER.encode)
 
 
 def topics_of(events: object) -> frozenset[str]:

@@ -102,19 +102,8 @@ class Rounds(RowProjection[RoundRow]):
          WHERE round_id = ANY (%(keys)b::text[])
     """
     upsert = """
-        INSERT INTO rounds (
-            round_id, table_id, shoe_id, number, currency, state, player_cards, banker_cards,
-            player_total, banker_total, outcome, stakes, bets, turnover_minor, opened_at,
-            settled_at, opened_position
-        )
-        SELECT * FROM unnest(
-            %(round_id)b::text[], %(table_id)b::text[], %(shoe_id)b::text[], %(number)b::bigint[],
-            %(currency)b::text[], %(state)b::text[], %(player_cards)b::text[],
-            %(banker_cards)b::text[], %(player_total)b::integer[], %(banker_total)b::integer[],
-            %(outcome)b::text[], %(stakes)b::jsonb[], %(bets)b::bigint[],
-            %(turnover_minor)b::numeric[], %(opened_at)b::timestamptz[],
-            %(settled_at)b::timestamptz[], %(opened_position)b::bigint[]
-        )
+        INSERT INTO rounds
+        SELECT * FROM json_populate_recordset(NULL::rounds, %(rows)s)
         ON CONFLICT (round_id) DO UPDATE SET
             state = excluded.state,
             player_cards = excluded.player_cards,

@@ -73,17 +73,8 @@ class Shoes(RowProjection[ShoeRow]):
          WHERE shoe_id = ANY (%(keys)b::text[])
     """
     upsert = """
-        INSERT INTO shoes (
-            shoe_id, table_id, decks, source, state, rounds, cards_drawn, cards_burned,
-            cut_card_is_out, opened_at, closed_at, opened_position
-        )
-        SELECT * FROM unnest(
-            %(shoe_id)b::text[], %(table_id)b::text[], %(decks)b::integer[], %(source)b::text[],
-            %(state)b::text[], %(rounds)b::bigint[], %(cards_drawn)b::bigint[],
-            %(cards_burned)b::bigint[], %(cut_card_is_out)b::boolean[],
-            %(opened_at)b::timestamptz[], %(closed_at)b::timestamptz[],
-            %(opened_position)b::bigint[]
-        )
+        INSERT INTO shoes
+        SELECT * FROM json_populate_recordset(NULL::shoes, %(rows)s)
         ON CONFLICT (shoe_id) DO UPDATE SET
             state = excluded.state,
             rounds = excluded.rounds,

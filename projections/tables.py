@@ -13,6 +13,8 @@ from domain.round import RoundOpened
 from domain.table import RulesChanged, ShoePlaced, ShoeRemoved, TableEvent, TableOpened
 from projections.projection import RowProjection, reading, topics_of
 
+_Wanted = TableEvent | RoundOpened
+
 
 @dataclass(slots=True)
 class TableRow:
@@ -35,7 +37,7 @@ class Tables(RowProjection[TableRow]):
     name = "tables"
     version = 1
     tables = ("tables",)
-    topics = topics_of(TableEvent) | {RoundOpened.TOPIC}
+    topics = topics_of(_Wanted)
     row_type = TableRow
     key_column = "table_id"
     ddl = """
@@ -58,15 +60,8 @@ class Tables(RowProjection[TableRow]):
          WHERE table_id = ANY (%(keys)b::text[])
     """
     upsert = """
-        INSERT INTO tables (
-            table_id, currency, rules_version, variant, decks, shoe_id, rounds, opened_at,
-            opened_position
-        )
-        SELECT * FROM unnest(
-            %(table_id)b::text[], %(currency)b::text[], %(rules_version)b::bigint[],
-            %(variant)b::text[], %(decks)b::integer[], %(shoe_id)b::text[], %(rounds)b::bigint[],
-            %(opened_at)b::timestamptz[], %(opened_position)b::bigint[]
-        )
+        INSERT INTO tables
+        SELECT * FROM json_populate_recordset(NULL::tables, %(rows)s)
         ON CONFLICT (table_id) DO UPDATE SET
             rules_version = excluded.rules_version,
             variant = excluded.variant,
@@ -81,7 +76,7 @@ class Tables(RowProjection[TableRow]):
         return event.originator_id.removeprefix("table:")
 
     def apply(self, rows: dict[str, TableRow], recorded: Recorded) -> None:
-        event = cast(TableEvent | RoundOpened, recorded.event)
+        event = cast(_Wanted, recorded.event)
         table_id = self.key(event)
         if isinstance(event, TableOpened):
             row = TableRow(

@@ -162,12 +162,24 @@ def test_what_nobody_reads_in_a_stream_that_nobody_wants_is_passed(connection, l
 
 def test_rows_that_the_database_refuses_are_parked(connection, played):
     class Refusing(Balances):
-        upsert = "INSERT INTO balances SELECT unnest(%(account_id)b::text[]), NULL"
+        upsert = "INSERT INTO balances SELECT json_array_elements(%(rows)s) ->> 'account_id', NULL"
 
     played.events = played.events[:8]
     catch_up(connection, played.source, projections=(Refusing(),))
     assert keys(connection)
     assert "violates not-null constraint" in parked(connection)[0].why
+
+
+def test_a_name_that_no_table_can_hold_is_parked_in_every_read_model(connection, played):
+    opened = of_stream(played, "round:r0")[0]
+    put(played, opened._replace(event=replace(opened.event, table_id="t\0")))
+    catch_up(connection, played.source)
+    assert {name for name, position in keys(connection) if position == opened.position} == {
+        "days",
+        "journal",
+        "rounds",
+        "tables",
+    }
 
 
 def test_a_retry_after_the_repair_gives_what_a_fresh_fold_gives(
