@@ -20,9 +20,10 @@ from infrastructure.api.lines import lines_router
 from infrastructure.api.live import Live
 from infrastructure.api.observing import Observing
 from infrastructure.api.operating import operating_router
-from infrastructure.api.problems import Problem, Tell, problem_response
+from infrastructure.api.problems import Problem, Tell, problem_of, problem_response
 from infrastructure.api.reports import reports_router
 from infrastructure.api.service import Service
+from infrastructure.api.shortcut import Shortcut
 from infrastructure.api.writes import writes_router
 
 
@@ -64,11 +65,13 @@ def make_application(
     application.openapi = lambda: describe(application)  # type: ignore[method-assign]
     application.state.live = live
     application.state.inspector = Inspector(service.database)
+    writes = writes_router()
+    application.add_middleware(Shortcut, routes=writes.routes, tell=tell)
     application.add_middleware(Doors, hosts=hosts, tell=tell)
     application.add_middleware(Observing, metrics=service.metrics, tell=tell)
     for router in (asking_router(), reports_router(), feed_router()):
         application.include_router(router, dependencies=[Depends(must_be_known)])
-    for router in (writes_router(), lines_router(), operating_router(), *routers):
+    for router in (writes, lines_router(), operating_router(), *routers):
         application.include_router(router)
     _tell_problems(application, tell)
     return application
@@ -81,8 +84,7 @@ def _tell_problems(application: FastAPI, tell: Tell) -> None:
 
     @application.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:
-        field = {} if error.field is None else {"field": error.field}
-        return tell(request, Problem(error.code, error.message, **field))
+        return tell(request, problem_of(error))
 
     @application.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

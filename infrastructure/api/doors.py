@@ -66,18 +66,14 @@ class Doors:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        send = _closely(_patiently(send), is_of_api=is_of_api(scope))
+        send = _closely(send, is_of_api=is_of_api(scope))
         problem = self._fault(scope)
         if problem is not None:
             await self._tell(Request(scope), problem)(scope, receive, send)
             return
         if scope["path"] != COMMANDS_PATH:
             receive = _bounded(receive)
-        try:
-            await self._app(scope, receive, send)
-        except TimeoutError:
-            # The reader takes nothing any more. The server closes what is left unfinished.
-            return
+        await self._app(scope, receive, send)
 
     def _fault(self, scope: Scope) -> Problem | None:
         headers = Headers(scope=scope)
@@ -100,12 +96,13 @@ class BoundedProtocol(HttpToolsProtocol):
     """The server's protocol, which by itself waits for requests that have no end.
 
     Only the commands by the line may come for as long as their sender likes,
-    once they are let in.
+    once they are let in. Nor does it wait for readers that take nothing any more.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._late: asyncio.TimerHandle | None = None
+        self._stuck: asyncio.TimerHandle | None = None
         self._is_heading = False
         self._wait_for_headers()
 
@@ -143,9 +140,24 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_heading and self._received_bytes > HEADER_BYTES_MAX:
             self.transport.close()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # What waits to be sent would keep a connection open that is only closed.
+        self._stuck = self.loop.call_later(SEND_SECONDS_MAX, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._end_stuck()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._close_after(None)
+        self._end_stuck()
         super().connection_lost(exc)
+
+    def _end_stuck(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+        self._stuck = None
 
     def _wait_for_headers(self) -> None:
         if not self._is_heading:
@@ -198,14 +210,6 @@ def _bounded(receive: Receive) -> Receive:
         return message
 
     return bounded
-
-
-def _patiently(send: Send) -> Send:
-    async def patient(message: Message) -> None:
-        async with asyncio.timeout(SEND_SECONDS_MAX):
-            await send(message)
-
-    return patient
 
 
 def _closely(send: Send, *, is_of_api: bool) -> Send:

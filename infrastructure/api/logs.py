@@ -66,6 +66,10 @@ def log_as_json(stream: TextIO) -> None:
     for name in ("punto", "uvicorn"):
         logging.getLogger(name).setLevel(logging.INFO)
     logging.captureWarnings(capture=True)
+    # A line tells neither where in the program nor in which thread or process it was written,
+    # which takes as long to find out as all the rest of it.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None
     threading.excepthook = _tell_the_end
 
 

@@ -6,11 +6,11 @@ A bug is told here too: to the log with its traceback, and to the client without
 
 import logging
 import re
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -132,7 +132,7 @@ def request_id(given: Sequence[str]) -> str:
     """The id that a request came with, where it is one and well-formed; else a new one."""
     if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
         return given[0]
-    return uuid4().hex
+    return secrets.token_hex(16)
 
 
 def traceparent(given: Sequence[str]) -> str | None:

@@ -8,6 +8,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from domain.errors import Refused
+
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
 
@@ -80,6 +82,12 @@ class Problem(Exception):  # noqa: N818 - an answer, as a refusal is
     @property
     def status(self) -> int:
         return STATUS[self.code]
+
+
+def problem_of(refusal: Refused) -> Problem:
+    """The problem that a refusal is to its client."""
+    field = {} if refusal.field is None else {"field": refusal.field}
+    return Problem(refusal.code, refusal.message, **field)
 
 
 Tell = Callable[[Request, Problem], Response]

@@ -5,9 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 import msgspec
-from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -28,9 +26,6 @@ from infrastructure.commands.contract import (
     read_fields,
 )
 from infrastructure.commands.execution import Client
-
-WRITERS_MAX = 64
-"""So many requests wait in a thread for their turn; the others wait without one."""
 
 _ID = re.compile(ID_PATTERN)
 _KEY_IN_QUOTES = re.compile(r'^"(.*)"$')
@@ -126,26 +121,13 @@ def command_for(caller: Caller, fields: dict[str, Any]) -> Command:
 def writes_router() -> APIRouter:
     """The routes of all writes."""
     router = APIRouter()
-    limiter = _Limiter()
     for write in WRITES:
         # Past FastAPI's dependencies, which take as long as all the rest of a request.
-        router.add_route(write.path, _endpoint(write, limiter), methods=["POST"])
+        router.add_route(write.path, _endpoint(write), methods=["POST"])
     return router
 
 
-class _Limiter:
-    """The bound of the threads that writes wait in; it belongs to an event loop."""
-
-    def __init__(self) -> None:
-        self._limiter: anyio.CapacityLimiter | None = None
-
-    def get(self) -> anyio.CapacityLimiter:
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(WRITERS_MAX)
-        return self._limiter
-
-
-def _endpoint(write: Write, limiter: _Limiter) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(write: Write) -> Callable[[Request], Awaitable[Response]]:
     permission = Permission(write.command)
 
     async def give(request: Request) -> Response:
@@ -162,9 +144,7 @@ def _endpoint(write: Write, limiter: _Limiter) -> Callable[[Request], Awaitable[
         command = command_for(caller, fields)
         service: Service = request.app.state.service
         client = client_of(caller, traceparent=seen.traceparent)
-        [answer] = await run_sync(
-            lambda: service.execute([command], client=client), limiter=limiter.get()
-        )
+        answer = await service.give(command, client=client)
         seen.position = answer.get("position")
         return _response(answer)
 

@@ -5,9 +5,7 @@ First they judge ranges of it; what these leave over is judged here; then they
 follow the accounts. Where one of them ends early, nothing is said at all.
 """
 
-import multiprocessing
 import os
-import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +20,7 @@ from infrastructure.audit.audit import EXAMPLES_MAX, Known
 from infrastructure.audit.findings import Report, Tally
 from infrastructure.audit.ranges import Gatherer, Part, RangeAuditor
 from infrastructure.audit.source import Source, reading
+from infrastructure.spawning import spawn
 
 Watch = Callable[[int, int], None]
 """Is told how many events were read of how many there are to read."""
@@ -161,18 +160,13 @@ def _crew(
     jobs: int, arguments: tuple[str, str, bool], count: Callable[[int], None]
 ) -> Iterator[_Crew]:
     """Processes that are gone when the block ends, however it ends."""
-    context = multiprocessing.get_context("spawn")
     processes = []
     pipes: list[Pipe] = []
     try:
         for _ in range(jobs):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, *arguments), daemon=True)
-            with _uninterrupted():
-                process.start()
-            theirs.close()
+            process, pipe = spawn(_work, *arguments)
             processes.append(process)
-            pipes.append(ours)
+            pipes.append(pipe)
         yield _Crew(pipes, count)
     finally:
         for process in processes:
@@ -181,16 +175,6 @@ def _crew(
             process.join()
         for pipe in pipes:
             pipe.close()
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C reaches all processes of a terminal; the first one ends those that start here."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(pipe: Pipe, conninfo: str, snapshot: str, can_read_states: bool) -> None:  # noqa: FBT001

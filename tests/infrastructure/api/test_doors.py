@@ -6,6 +6,7 @@ import time
 import pytest
 
 from infrastructure.api import doors
+from tests.infrastructure.api.conftest import Api, serving
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "127.0.0.2"])
@@ -118,6 +119,17 @@ def test_lines_may_be_waited_for(api, monkeypatch):
             more = connection.recv(10_000)
             assert more
             received += more
+
+
+def test_a_reader_that_takes_nothing_is_not_kept(database, monkeypatch):
+    monkeypatch.setattr(doors, "SEND_SECONDS_MAX", 0.2)
+    with serving(database) as (url, server), connected(Api(url)) as connection:
+        # More than all buffers on the way hold.
+        connection.sendall(b"GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500)
+        until = time.monotonic() + 60
+        while not server.server_state.total_requests or server.server_state.connections:
+            assert time.monotonic() < until, "it is kept"
+            time.sleep(0.05)
 
 
 def connected(api):

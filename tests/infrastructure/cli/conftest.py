@@ -117,6 +117,7 @@ def start_punto(url: str) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            process_group=0,  # as a shell does, so that a signal to all of it is none to the tests
         )
         started.append(process)
         return process

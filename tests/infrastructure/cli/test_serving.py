@@ -1,6 +1,7 @@
 """`punto serve` in a process of its own, the keys, and the rights in the database."""
 
 import json
+import os
 import signal
 import socket
 import threading
@@ -8,12 +9,14 @@ from contextlib import closing, suppress
 from datetime import datetime
 
 import httpx
+import psutil
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from infrastructure.store.schema import LEDGER_ROLE
 from tests.infrastructure.cli.conftest import an_evening, as_file
+from tests.infrastructure.proxy import Proxy
 
 
 @pytest.fixture
@@ -83,7 +86,10 @@ def test_its_log_is_lines_of_json_without_secrets(punto, start_punto, url):
         1
     ]
     headers = {"Authorization": f"Bearer {key}", "X-Request-Id": "r-1"}
-    assert httpx.get(f"{address}/v1/tables", headers=headers, trust_env=False).status_code == 200
+    assert (
+        httpx.get(f"{address}/v1/tables", headers=headers, timeout=60, trust_env=False).status_code
+        == 200
+    )
     told = log.wait_for(lambda line: line.get("request_id") == "r-1")
     assert (told["route"], told["status"], told["owner"]) == ("/v1/tables", 200, "eve")
     with closing(
@@ -144,7 +150,10 @@ def test_two_processes_behind_one_port_work_on_one_ledger(serve):
     body = {"account_id": "P1", "currency": "USD"}
     assert post(first, "/v1/accounts", body, "a").json()["replayed"] is False
     assert post(second, "/v1/accounts", body, "a").json()["replayed"] is True
-    one, two = (httpx.get(f"{url}/v1/accounts", trust_env=False).json() for url in (first, second))
+    one, two = (
+        httpx.get(f"{url}/v1/accounts", timeout=60, trust_env=False).json()
+        for url in (first, second)
+    )
     assert one == two
 
 
@@ -168,6 +177,52 @@ def test_a_command_in_flight_is_answered_before_the_end(serve):
     process.wait(30)
     thread.join()
     assert set(answers) == {200}
+
+
+def beside(process):
+    """The processes that a service has started."""
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def test_ctrl_c_at_a_terminal_ends_all_of_it_in_peace(serve):
+    process, _, log = serve()
+    others = beside(process)
+    # Every process of a terminal gets it, also one that has only begun to load its modules.
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) == 0
+    log.wait_for(lambda line: line["message"].startswith("Finished server process"))
+    assert others
+    _, alive = psutil.wait_procs(others, timeout=60)
+    assert alive == []
+    assert {line["level"] for line in log.lines} <= {"info", "warning"}
+    assert not [line for line in log.lines if "stand still" in line["message"]]
+
+
+def test_a_supervisor_that_stops_all_of_its_processes_at_once_stops_it_in_peace(serve):
+    process, url, log = serve()
+    assert post(url, "/v1/accounts", {"account_id": "P1", "currency": "USD"}, "a").is_success
+    assert httpx.get(f"{url}/v1/accounts", timeout=60, trust_env=False).json()["accounts"]
+    for each in beside(process):
+        each.terminate()
+    process.terminate()
+    assert process.wait(60) == 0
+    log.wait_for(lambda line: line["message"].startswith("Finished server process"))
+    assert not [line for line in log.lines if "stand still" in line["message"]]
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_nothing_is_left_of_a_service_that_is_killed(serve, url, tmp_path, is_away):
+    with Proxy(tmp_path, url) as wire:
+        process, address, log = serve(PUNTO_DATABASE_URL=wire.conninfo)
+        assert httpx.get(f"{address}/v1/accounts", timeout=60, trust_env=False).is_success
+        if is_away:
+            wire.down()
+            log.wait_for(lambda line: "stand still" in line["message"])
+        others = beside(process)
+        process.kill()
+        assert others
+        _, alive = psutil.wait_procs(others, timeout=60)
+        assert alive == []
 
 
 def give_lines(url, lines):
@@ -218,7 +273,7 @@ def test_a_key_opens_the_service_until_it_is_revoked(punto, serve):
         return answer.status_code
 
     assert status() == 200
-    assert httpx.get(f"{url}/v1/tables", trust_env=False).status_code == 401
+    assert httpx.get(f"{url}/v1/tables", timeout=60, trust_env=False).status_code == 401
     assert punto("key", "revoke", made["id"]).code == 0
     threading.Event().wait(2.5)
     assert status() == 401

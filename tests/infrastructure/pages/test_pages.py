@@ -352,7 +352,7 @@ def test_the_ledger_shows_how_far_behind_a_feed_is(ledger_to_look_at):
         yield {"name": "AWAY", "position": None, "lag_events": None, "error": "no answer"}
 
     with serving_pages(ledger_to_look_at, read_feeds=read_feeds) as address:
-        page = parse(httpx.get(f"{address}/ledger", trust_env=False).text)
+        page = parse(httpx.get(f"{address}/ledger", timeout=60, trust_env=False).text)
     check(page)
     near, away = rows_of(page, "What is published")
     head = facts_of(page)["Head"].removeprefix("position ")
@@ -363,7 +363,7 @@ def test_the_ledger_shows_how_far_behind_a_feed_is(ledger_to_look_at):
 def test_a_bug_is_told_to_a_browser_as_a_page_that_shows_nothing_of_it(ledger_to_look_at):
     with serving_pages(ledger_to_look_at, read_feeds=lambda head: head / 0) as address:
         headers = {"Accept": "text/html"}
-        answer = httpx.get(f"{address}/ledger", headers=headers, trust_env=False)
+        answer = httpx.get(f"{address}/ledger", headers=headers, timeout=60, trust_env=False)
     assert answer.status_code == 500
     page = parse(answer.text)
     check(page)
