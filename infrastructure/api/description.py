@@ -7,6 +7,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
 from infrastructure.api.examples import example_of
+from infrastructure.api.feed import SOURCE_HEADER
 from infrastructure.api.problems import MEDIA_TYPE, STATUS
 from infrastructure.api.shapes import ANSWERS, FIELDS, Schema, reference, schemas
 from infrastructure.api.writes import WRITES, Write
@@ -15,6 +16,8 @@ from infrastructure.commands.handlers import HANDLERS
 
 FINAL = frozenset({"show_round", "show_balance", "show_day"})
 """Questions whose answer may be final, and has an ETag then."""
+OF_A_SOURCE = frozenset({"follow_events", "list_events"})
+"""Questions that are asked again from a position on, and say whose position that is."""
 
 _ABOUT = """\
 The commands and questions of a casino baccarat ledger.
@@ -42,6 +45,7 @@ _PARAMETERS = {
     "to_version": "Stop after this version of the round.",
     "day": "A gaming day, as in 2026-01-31.",
     "by": "What is added up by.",
+    "source": "The Puntobanco-Source that was read so far: it is refused by another ledger.",
 }
 _ASKED = ("invalid_question", "unauthenticated", "not_permitted", "host_not_allowed")
 _NOT_OF_WRITES = frozenset({"invalid_question", "not_found", "method_not_allowed"}) | {
@@ -176,9 +180,11 @@ def _describe_question(operation: dict[str, Any]) -> None:
     codes = [code for code in STATUS if code in _ASKED or code == "store_unavailable"]
     codes += [code for code in STATUS if code.startswith("unknown_")]
     operation["responses"] = {"200": _answer_of(name), **_problems(codes)}
+    if name in OF_A_SOURCE:
+        about = "The store that the positions are of, a URN."
+        operation["responses"]["200"]["headers"] = _header(SOURCE_HEADER, about)
     if name in FINAL:
-        headers = {"ETag": {"schema": {"type": "string"}, "description": "Of what is final."}}
-        operation["responses"]["200"]["headers"] = headers
+        operation["responses"]["200"]["headers"] = _header("ETag", "Of what is final.")
         operation["responses"]["304"] = {"description": "It is as it was."}
     if name == "give_commands":
         operation["requestBody"] = {
@@ -186,6 +192,10 @@ def _describe_question(operation: dict[str, Any]) -> None:
             "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
         }
         operation["responses"] |= _problems(["unsupported_media_type"])
+
+
+def _header(name: str, description: str) -> dict[str, Any]:
+    return {name: {"schema": {"type": "string"}, "description": description}}
 
 
 def _answer_of(name: str) -> dict[str, Any]:

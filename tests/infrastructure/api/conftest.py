@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from infrastructure.api import service
 from infrastructure.api.application import make_application
 from infrastructure.api.keys import create_key
 from infrastructure.api.roles import Role
@@ -18,6 +19,7 @@ from infrastructure.api.server import Server, bind
 from infrastructure.api.service import Service
 from infrastructure.cli.ledger import casino_on
 from infrastructure.store.connection import Database
+from tests.infrastructure.following import FollowerInAThread
 from tests.infrastructure.proxy import Proxy
 
 
@@ -58,6 +60,12 @@ class Api:
         response = self.post(path, body, **kwargs)
         assert response.status_code == 200, response.text
         return response.json()["result"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services follow in a thread, unless a module of tests has a fixture of this name."""
+    monkeypatch.setattr(service, "Follower", FollowerInAThread)
 
 
 @contextmanager

@@ -22,6 +22,11 @@ def until(is_so):
         time.sleep(0.02)
 
 
+@pytest.fixture(autouse=True)
+def in_a_thread():
+    """Here they follow in a process, as they do at work."""
+
+
 @pytest.fixture
 def told(caplog):
     """What was told of the read models so far."""

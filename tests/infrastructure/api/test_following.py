@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from infrastructure.api import live
+from infrastructure.feed.source import start_incarnation
 from tests.infrastructure.api.conftest import open_tables, play, serving
 
 
@@ -146,6 +147,26 @@ def test_a_position_that_the_ledger_has_not_come_to_is_refused(api, path):
     answer = api.get(f"{path}?after={head + 1}")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_question")
     assert f"ends at position {head}" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/feed"])
+def test_a_reader_of_another_source_is_told(api, database, path):
+    open_tables(api)
+    before = source_of(api, path)
+    assert before == source_of(api, f"{path}?after=2&source={before}")
+    with database.connect() as connection:
+        now = start_incarnation(connection, site=None)
+    answer = api.get(f"{path}?after=2&source={before}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_question")
+    assert answer.json()["field"] == "source"
+    assert now in answer.json()["detail"]
+    assert source_of(api, f"{path}?after=2") == now != before
+
+
+def source_of(api, path):
+    with api.client.stream("GET", path) as response:
+        assert response.status_code == 200
+        return response.headers["Puntobanco-Source"]
 
 
 @pytest.mark.parametrize("path", ["/v1/rounds", "/v1/feed", "/v1/status", "/v1/journal"])
