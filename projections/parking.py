@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from psycopg import Connection, Rollback
-from psycopg.errors import DataError, IntegrityError
+from psycopg import Connection, Error, Rollback
+from psycopg.errors import DataError, IntegrityError, ProgramLimitExceeded
 from psycopg.rows import class_row, scalar_row, tuple_row
 
 from domain.event import Entry, Recorded, Unreadable
@@ -253,13 +253,18 @@ def _fold_what_fits(
     return left_out
 
 
+# What no table holds: the database says so, or there is no way to write it down for it.
+_UNFIT = (DataError, IntegrityError, ProgramLimitExceeded, ValueError)
+
+
 def _fold(connection: Connection[Any], projection: Projection, events: Sequence[Recorded]) -> None:
     try:
         projection.fold(connection.cursor(row_factory=tuple_row), events)
-    except (DataError, IntegrityError) as error:
+    except _UNFIT as error:
         # Which event it is, only a piece of one event tells.
         event = events[0].event
-        reason = f"{event.TOPIC} of {event.originator_id}: {error.diag.message_primary or error}"
+        told = error.diag.message_primary if isinstance(error, Error) else None
+        reason = f"{event.TOPIC} of {event.originator_id}: {told or error}"
         raise ProjectionFailed(projection.name, events[0].position, reason) from error
 
 

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
+from random import Random
 from threading import Barrier
 
 import psycopg
@@ -180,6 +181,28 @@ def test_a_name_that_no_table_can_hold_is_parked_in_every_read_model(connection,
         "rounds",
         "tables",
     }
+
+
+def test_a_name_that_is_too_long_for_an_index_is_parked(connection, played):
+    opened = of_stream(played, "round:r0")[0]
+    name = Random(1).randbytes(6_000).hex()
+    put(played, opened._replace(event=replace(opened.event, table_id=name)))
+    catch_up(connection, played.source)
+    assert ("tables", opened.position) in keys(connection)
+
+
+def test_amounts_that_come_to_more_than_can_be_written_down_are_parked(connection, played):
+    first = next(
+        each
+        for each in of_stream(played, "account:t1-a1")
+        if each.event.TOPIC == "account.funds_deposited"
+    )
+    for ahead in (0, 1):
+        version = first.event.originator_version + ahead
+        event = replace(first.event, originator_version=version, amount_minor=9 * 10**4299)
+        put(played, Recorded(first.position + ahead, event))
+    catch_up(connection, played.source)
+    assert {("balances", first.position), ("journal", first.position)} <= set(keys(connection))
 
 
 def test_a_retry_after_the_repair_gives_what_a_fresh_fold_gives(

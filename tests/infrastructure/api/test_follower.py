@@ -2,7 +2,10 @@
 
 import logging
 import multiprocessing
+import os
+import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -69,6 +72,20 @@ def test_without_it_questions_are_answered_as_of_where_it_was(database, told, mo
             until(told)
             api.done("/v1/accounts/P1/deposits", {"amount_minor": 5})
             assert balance(api) == 1_000_00
+
+
+def test_questions_that_wait_for_it_hold_no_others_up(api):
+    open_tables(api)
+    assert balance(api) == 1_000_00
+    [process] = multiprocessing.active_children()
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        api.done("/v1/accounts/P1/deposits", {"amount_minor": 5})
+        with ThreadPoolExecutor(30) as pool:
+            assert set(pool.map(lambda _: balance(api), range(60))) == {1_000_00}
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+    until(lambda: balance(api) == 1_000_05)
 
 
 def test_it_ends_with_its_service(database):
