@@ -282,7 +282,7 @@ class Round(Struct, frozen=True, gc=False):
     @property
     def open_bets(self) -> tuple[Bet, ...]:
         """The bets that count and are not settled, in the order they were placed."""
-        return tuple([bet for bet in self.bets.values() if bet.settlement.result is Result.OPEN])
+        return tuple([bet for bet in self.bets.values() if bet.is_open])
 
     def open(
         self,

@@ -122,8 +122,7 @@ def judge(player: Sequence[int], banker: Sequence[int]) -> Ruling:
     player_cards, banker_cards = tuple(player), tuple(banker)
     assert 2 <= len(player_cards) <= 3
     assert 2 <= len(banker_cards) <= 3
-    player_two = (player_cards[0] + player_cards[1]) % 10
-    banker_two = (banker_cards[0] + banker_cards[1]) % 10
+    player_two, banker_two = total(player_cards[:2]), total(banker_cards[:2])
     third: int | None = None
     unexpected: tuple[Hand, ...] = ()
 

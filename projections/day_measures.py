@@ -8,7 +8,7 @@ open, where it still says which day it belongs to.
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple, TypeVar, assert_never
 
 from msgspec import Struct
 
@@ -35,6 +35,8 @@ from domain.rules import Rules
 from domain.site import GamingDayClosed, GamingDaySet, SiteEvent
 from projections.gaming_days import DaySetting, with_setting
 
+Change = TypeVar("Change", bound="_Change")
+
 _OPEN = Result.OPEN.value
 _WON = Result.WON.value
 _LOST = Result.LOST.value
@@ -52,12 +54,8 @@ class Place(NamedTuple):
     rules_version: int
 
 
-class Play(Struct):
-    """By how much a row of `day_play` has changed: an account's play on a kind of bet.
-
-    `win_minor` is the house's, before commission. `won_minor` and `won_bets` are the
-    stakes that the players have won with.
-    """
+class _Change(Struct):
+    """By how much a row has changed that begins with the columns of a place."""
 
     day: date
     own_day: date
@@ -65,6 +63,15 @@ class Play(Struct):
     shoe_id: str
     currency: str
     rules_version: int
+
+
+class Play(_Change):
+    """By how much a row of `day_play` has changed: an account's play on a kind of bet.
+
+    `win_minor` is the house's, before commission. `won_minor` and `won_bets` are the
+    stakes that the players have won with.
+    """
+
     account_id: str
     bet: str
     turnover_minor: int = 0
@@ -76,34 +83,22 @@ class Play(Struct):
     in_play_minor: int = 0
 
 
-class Pair(Struct):
+class Pair(_Change):
     """By how much a row of `day_pairs` has changed: two kinds of bets, or a kind with itself.
 
     `rounds` have both, and `product_minor` sums, round by round, the product of
     what was staked on the one and on the other.
     """
 
-    day: date
-    own_day: date
-    table_id: str
-    shoe_id: str
-    currency: str
-    rules_version: int
     bet: str
     other_bet: str
     rounds: int = 0
     product_minor: int = 0
 
 
-class Count(Struct):
+class Count(_Change):
     """By how much a row of `day_counts` has changed: the rounds that are settled, and void."""
 
-    day: date
-    own_day: date
-    table_id: str
-    shoe_id: str
-    currency: str
-    rules_version: int
     rounds: int = 0
     void_rounds: int = 0
 
@@ -132,6 +127,19 @@ class RoundRow:
     bets: dict[str, Any] = field(default_factory=dict)
 
 
+class _Changes(dict[tuple[Any, ...], Change]):
+    """Changes by place and by what else names the row; one that is not there yet is none so far."""
+
+    def __init__(self, change_type: type[Change]) -> None:
+        super().__init__()
+        self._change_type = change_type
+
+    def __missing__(self, key: tuple[Any, ...]) -> Change:
+        place, *names = key
+        change = self[key] = self._change_type(*place, *names)
+        return change
+
+
 class DayMeasures:
     """By how much some events change the measures, from what was known of rounds before them.
 
@@ -142,9 +150,9 @@ class DayMeasures:
         self.rounds = rounds
         self.settings: list[DaySetting] = []
         self.rules: dict[tuple[str, int], Rules] = {}
-        self.play: dict[tuple[Place, str, str], Play] = {}
-        self.pairs: dict[tuple[Place, str, str], Pair] = {}
-        self.counts: dict[Place, Count] = {}
+        self.play = _Changes(Play)
+        self.pairs = _Changes(Pair)
+        self.counts = _Changes(Count)
         self._calendar = calendar
         self._staked: dict[str, dict[str, int]] = {}
         self._days: dict[datetime, tuple[date, date]] = {}
@@ -276,7 +284,7 @@ class DayMeasures:
             if not other_minor and other != bet:
                 # What is left of a kind that was taken back is nothing, as if it had never been.
                 continue
-            pair = self._pair_of(place, min(bet, other), max(bet, other))
+            pair = self.pairs[place, min(bet, other), max(bet, other)]
             if other == bet:
                 pair.product_minor += after * after - before * before
                 pair.rounds += (after > 0) - (before > 0)
@@ -298,26 +306,10 @@ class DayMeasures:
         return staked
 
     def _play_of(self, row: RoundRow, wager: Wager, at: datetime) -> Play:
-        place = self._place(row, at)
-        key = (place, wager.account_id, wager.bet)
-        play = self.play.get(key)
-        if play is None:
-            play = self.play[key] = Play(*place, wager.account_id, wager.bet)
-        return play
-
-    def _pair_of(self, place: Place, bet: str, other_bet: str) -> Pair:
-        key = (place, bet, other_bet)
-        pair = self.pairs.get(key)
-        if pair is None:
-            pair = self.pairs[key] = Pair(*place, bet, other_bet)
-        return pair
+        return self.play[self._place(row, at), wager.account_id, wager.bet]
 
     def _count_of(self, row: RoundRow, at: datetime) -> Count:
-        place = self._place(row, at)
-        count = self.counts.get(place)
-        if count is None:
-            count = self.counts[place] = Count(*place)
-        return count
+        return self.counts[(self._place(row, at),)]
 
     def _place(self, row: RoundRow, at: datetime) -> Place:
         # What a round does at one time comes in one go.

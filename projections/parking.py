@@ -215,7 +215,8 @@ def _fold_what_fits(
     """Folds events, and returns those left out: the broken ones and what follows in their streams.
 
     A page that fails is halved until the event that does not fit stands alone.
-    What is left out depends on the events only, and not on the pages.
+    What is left out depends on the events only, and not on the pages; but a value that
+    no table holds is not seen where it is gone again by the end of its page.
     """
     left_out: list[_LeftOut] = []
 

@@ -65,7 +65,7 @@ async def follow_events(
     live: Live = request.app.state.live
     wanted = _wanted(caller, table, shoe, account, types)
     seen = _last_event_id(request, after)
-    here = await run_in_threadpool(_checked_source, service_of(request), read_from, seen or 0)
+    here = await run_in_threadpool(_checked_source, service_of(request), read_from, seen)
     stream = await live.follow(
         seen,
         wanted,
@@ -115,10 +115,11 @@ def list_events(
     return answer(document, **{SOURCE_HEADER: here})
 
 
-def _checked_source(service: Service, read_from: str | None, position: int) -> str:
+def _checked_source(service: Service, read_from: str | None, seen: int | None) -> str:
     with service.reading() as connection:
         here = _check_source(connection, read_from)
-        _check_position(position, head=LogReader(connection).head())
+        if seen is not None:
+            _check_position(seen, head=LogReader(connection).head())
         return here
 
 

@@ -22,7 +22,7 @@ from psycopg import Connection
 
 from infrastructure.spawning import spawn
 from infrastructure.store.connection import Database
-from infrastructure.store.errors import StoreError
+from infrastructure.store.errors import StoreError, first_line
 from infrastructure.store.reader import LogReader
 from projections import runner, tracking
 from projections.projection import ProjectionError
@@ -156,11 +156,6 @@ class Follower:
         if self._said:
             self._said.clear()
             log.info("the read models go on")
-
-
-def first_line(error: BaseException) -> str:
-    """What went wrong, in a line for the log."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _work(pipe: Pipe, database: Database) -> None:

@@ -23,9 +23,9 @@ from psycopg.rows import tuple_row
 from domain.event import Entry, Unreadable
 from domain.round import RoundOpened
 from domain.shoe import ShoeOpened
-from infrastructure.api.following import first_line
 from infrastructure.api.problems import Problem
 from infrastructure.api.service import AWAY, Service, log
+from infrastructure.store.errors import first_line
 from infrastructure.store.mapper import EventMapper
 from infrastructure.store.reader import LogReader
 from infrastructure.store.traces import traceparents

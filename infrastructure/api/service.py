@@ -13,7 +13,7 @@ from psycopg import Connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from infrastructure.api.callers import Callers
-from infrastructure.api.following import Follower, first_line
+from infrastructure.api.following import Follower
 from infrastructure.api.metrics import Metrics
 from infrastructure.api.problems import Problem
 from infrastructure.casino import Casino
@@ -22,7 +22,7 @@ from infrastructure.commands.contract import Command
 from infrastructure.commands.execution import Client
 from infrastructure.commands.group_commit import GroupCommit
 from infrastructure.store.connection import Database
-from infrastructure.store.errors import StoreError
+from infrastructure.store.errors import StoreError, first_line
 from infrastructure.store.reader import LogReader
 from projections import runner
 

@@ -21,6 +21,7 @@ from infrastructure.audit.findings import Report, Tally
 from infrastructure.audit.ranges import Gatherer, Part, RangeAuditor
 from infrastructure.audit.source import Source, reading
 from infrastructure.spawning import spawn
+from infrastructure.store.errors import first_line
 
 Watch = Callable[[int, int], None]
 """Is told how many events were read of how many there are to read."""
@@ -191,7 +192,7 @@ def _work(pipe: Pipe, conninfo: str, snapshot: str, can_read_states: bool) -> No
     except Tangled:
         pipe.send(("tangled", None))
     except psycopg.Error as error:
-        pipe.send(("failed", (str(error).splitlines() or [type(error).__name__])[0]))
+        pipe.send(("failed", first_line(error)))
     except (EOFError, ConnectionError):
         # Whoever asked has gone. The reader's thread may still wait for the server.
         os._exit(1)

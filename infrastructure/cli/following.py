@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from domain.errors import Refused
 from domain.event import Recorded
 from domain.round import RoundSettled, RoundState, RoundVoided
-from infrastructure.cli.ledger import AWAY, OpenLedger, first_line, say
+from infrastructure.cli.ledger import AWAY, OpenLedger, say
+from infrastructure.store.errors import first_line
 from projections import rounds, runner
 
 _ENDED = (RoundState.SETTLED, RoundState.VOID)

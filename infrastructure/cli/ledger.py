@@ -11,7 +11,7 @@ from infrastructure.casino import Casino
 from infrastructure.cli.output import Progress
 from infrastructure.settings import load_settings
 from infrastructure.store.connection import Database, open_database
-from infrastructure.store.errors import StoreUnavailable
+from infrastructure.store.errors import StoreUnavailable, first_line
 from infrastructure.store.reader import LogReader
 from projections import parking, runner
 from projections.projection import ProjectionError
@@ -154,9 +154,3 @@ def casino_on(database: Database) -> Iterator[Casino]:
 def say(message: str) -> None:
     """Tells people what takes so long."""
     print(message, file=sys.stderr)
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__

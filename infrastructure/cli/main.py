@@ -34,12 +34,12 @@ from infrastructure.cli import (
     serving,
     writing,
 )
-from infrastructure.cli.ledger import NotFoundError, first_line
+from infrastructure.cli.ledger import NotFoundError
 from infrastructure.exports.errors import ExportRefused
 from infrastructure.feed.errors import FeedError
 from infrastructure.importers.reading import ImportRefused
 from infrastructure.settings import SettingsError
-from infrastructure.store.errors import StoreError
+from infrastructure.store.errors import StoreError, first_line
 from projections.projection import ProjectionError
 
 COULD_NOT = 2

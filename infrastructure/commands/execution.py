@@ -25,6 +25,7 @@ from domain.site import check_clock
 from infrastructure.casino import Book, Casino
 from infrastructure.commands.contract import Command
 from infrastructure.commands.handlers import HANDLERS
+from infrastructure.store.errors import first_line
 from infrastructure.store.session import ClientKey, NotUpToDate, Remembered
 from infrastructure.store.traces import Trace
 
@@ -275,6 +276,5 @@ def error_of(refusal: Refused) -> dict[str, Any]:
 
 
 def _unavailable(command: Command, error: Exception) -> Answer:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    refusal = Refused("store_unavailable", f"the store is away, try again: {reason}")
+    refusal = Refused("store_unavailable", f"the store is away, try again: {first_line(error)}")
     return {"key": command.key, "ok": False, "replayed": False, "error": error_of(refusal)}

@@ -33,6 +33,7 @@ from infrastructure.exports.tables import (
     folder_of,
 )
 from infrastructure.feed.source import source
+from infrastructure.store.errors import first_line
 
 RANGE_SIZE = 10_000
 DIFFERENCES_NAMED_MAX = 100
@@ -169,7 +170,7 @@ class _Comparison:
                             yield (table.name, day), row, name
                 except (ValueError, OSError, pa.ArrowException) as error:
                     if report:
-                        self._differ("unreadable", table.name, path=name, why=_line(error))
+                        self._differ("unreadable", table.name, path=name, why=first_line(error))
 
     def _in_ledger(self, progress: Progress | None = None) -> Iterator[tuple[Place, Row, int]]:
         """Every row that the files should have: 1 beside it, or -1 where it is taken back."""
@@ -319,7 +320,3 @@ def _is_readable(path: Path, table: Table, format_: Format) -> bool:
         return all(batch is not None for batch in read_batches(path, table, format_))
     except (ValueError, OSError, pa.ArrowException):
         return False
-
-
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

