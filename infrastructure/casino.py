@@ -5,9 +5,9 @@ Nothing else in the program appends to the ledger.
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from threading import Lock
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 from eventsourcing.application import Application
 from eventsourcing.utils import Environment
@@ -21,22 +21,23 @@ from domain.site import SITE_ID, Site
 from domain.table import Table
 from infrastructure.store.mapper import EventMapper
 from infrastructure.store.session import (
+    AttemptSession,
     Beside,
     ClientKey,
+    Columns,
     Found,
     KeptState,
     NotUpToDate,
     Remembered,
-    Row,
     Session,
     Sessions,
+    TurnSession,
 )
 from infrastructure.store.states import is_due, keep, restore
 
 Aggregate = Site | Table | Shoe | Round | Account | Correction
 
 AGGREGATES_IN_MEMORY = 10_000
-EVENTS_WORTH_SENDING = 150
 
 _NEW: dict[str, Callable[[str], Aggregate]] = {
     "table": Table,
@@ -85,7 +86,6 @@ class Book:
         self._seeds_before: dict[str, bytes | None] = {}
         self._known_seeds = known_seeds
         self._at_first: dict[str, Aggregate] = {}
-        self.is_stored = False
 
     @property
     def position(self) -> int:
@@ -154,22 +154,6 @@ class Book:
             aggregates[stream_id] = aggregate.apply(event)
         self.events += events
 
-    def send(self) -> None:
-        """Sends off what has been decided, where it is enough to be worth it.
-
-        The store works on it while the next commands are decided.
-        """
-        if len(self.events) >= EVENTS_WORTH_SENDING:
-            self._session.send(self._rows())
-            self.events = []
-
-    def store(self) -> None:
-        """Stores all that the turn has brought."""
-        beside = Beside(self.remembered, self._states_due(), self.seeds)
-        self._session.append(self._rows(), beside)
-        self.events = []
-        self.is_stored = True
-
     def begin(self) -> None:
         """Starts a command: `undo` goes back to here."""
         self._before = {}
@@ -183,11 +167,10 @@ class Book:
         self.seeds = self._seeds_before
         self.begin()
 
-    def _rows(self) -> list[Row]:
+    def _columns(self) -> Columns:
         # The library's way to store events checks each against a protocol and makes
         # two objects of it, which takes longer than all the rest of storing it.
-        to_row = self._mapper.to_row
-        return [to_row(event) for event in self.events]
+        return self._mapper.to_columns(self.events)
 
     def _take_known(self, stream_ids: Collection[str]) -> set[str]:
         """Takes streams that are in memory into the turn; returns those that are not."""
@@ -212,13 +195,60 @@ class Book:
         self._at_first.update(aggregates)
         self.aggregates.update(aggregates)
 
-    def _states_due(self) -> list[KeptState]:
-        return [
+    def _beside(self) -> Beside:
+        states = [
             keep(aggregate)
             for stream_id, aggregate in self.aggregates.items()
             if isinstance(aggregate, Account)
             and is_due(aggregate, before=self._at_first[stream_id].version)
         ]
+        return Beside(self.remembered, states, self.seeds)
+
+
+class Turn(Book):
+    """A turn's work, which ends with the right to append."""
+
+    def __init__(
+        self,
+        session: TurnSession,
+        mapper: EventMapper,
+        known: "Known",
+        known_seeds: dict[str, bytes],
+    ) -> None:
+        super().__init__(session, mapper, known, known_seeds)
+        self._turn = session
+
+    def store(self) -> None:
+        """Stores all that the turn has brought."""
+        self._turn.append(self._columns(), self._beside())
+        self.events = []
+
+
+class Attempt(Book):
+    """A turn's work that is decided without the lock, and is checked where it is stored.
+
+    `head_before` is the head that it rests on.
+    """
+
+    def __init__(
+        self,
+        session: AttemptSession,
+        mapper: EventMapper,
+        known: "Known",
+        known_seeds: dict[str, bytes],
+    ) -> None:
+        super().__init__(session, mapper, known, known_seeds)
+        self._attempted = session
+        self.head_before = session.head
+
+    def send_off(self) -> None:
+        """Sends off all that was decided, without waiting until it is stored."""
+        self._attempted.send_off(self._columns(), self._beside())
+        self.events = []
+
+    def arrive(self) -> None:
+        """Waits until what was sent off is stored; raises NotUpToDate where it was not taken."""
+        self._attempted.arrive()
 
 
 class Known(Protocol):
@@ -240,22 +270,15 @@ class _Overlaid:
         return self._above.get(stream_id) or self._below.get(stream_id)
 
 
-class _OnItsWay(NamedTuple):
-    """What an attempt has decided, while it is being stored, and the position it comes to."""
-
-    book: Book
-    head: int
-
-
 class Casino(Application[str]):
     """The event-sourced application.
 
     Aggregates stay in memory between turns. A turn holds the ledger's one
     lock, so it sees at its start which streams others have added to since the
-    last turn, and drops those: what it decides on is always the latest. While
-    an attempt is being stored the next one decides on what that is to come to,
-    and is given up where it does not. `store_answered` says whether the last
-    command reached the store.
+    last turn, and drops those: what it decides on is always the latest. An
+    attempt decides without that lock and is checked where it is stored; the
+    next one may be decided meanwhile, on what that is to come to. `store_answered`
+    says whether the last command reached the store.
     """
 
     name = ""
@@ -267,8 +290,6 @@ class Casino(Application[str]):
         super().__init__(env)
         self.store_answered = True
         self._deciding = Lock()
-        self._storing = Lock()
-        self._on_its_way: _OnItsWay | None = None
         self._known: OrderedDict[str, Aggregate] = OrderedDict()
         self._known_at = 0
         self._known_seeds: dict[str, bytes] = {}
@@ -287,11 +308,11 @@ class Casino(Application[str]):
         Where anything fails, or the answer to the commit is lost, nothing that
         was kept in memory is trusted any more.
         """
-        with self._deciding, self._storing:
+        with self._deciding:
             try:
                 with self._sessions.writing() as session:
                     self._drop_changed(session)
-                    book = self._book(session, self._known)
+                    book = Turn(session, self._event_mapper, self._known, self._known_seeds)
                     yield book
                     book.store()
                     head = session.head
@@ -301,54 +322,49 @@ class Casino(Application[str]):
             self._keep(book, head)
 
     @contextmanager
-    def attempt(
-        self, *, new_streams: Collection[str], when_decided: Callable[[], None] | None
-    ) -> Iterator[Book]:
-        """A turn that rests on what is kept in memory, and takes one round trip to store.
+    def attempt(self, *, new_streams: Collection[str], after: Attempt | None) -> Iterator[Attempt]:
+        """A turn that rests on what is kept in memory, and that the block only decides.
 
-        It is to begin the `new_streams`, which are taken not to be there. Raises
-        NotUpToDate, in the block or at its end, where only a turn can tell;
-        nothing was stored then. The block decides; `when_decided` is called
-        after it, once the next one may begin.
+        It is to begin the `new_streams`, which are taken not to be there. Decided
+        `after` another attempt that is being stored, it rests on what that is to
+        come to, and may be stored once that is. Raises NotUpToDate where only a
+        turn can tell.
         """
-        with ExitStack() as deciding:
-            deciding.enter_context(self._deciding)
-            before = self._on_its_way
-            if not self._known:
-                raise NotUpToDate
+        with self._deciding:
             known: Known = self._known
             head = self._known_at
-            if before is not None:
-                # A plain dictionary: that of a book looks up what it has not.
-                known = _Overlaid(dict(before.book.aggregates), self._known)
-                head = before.head
-            book = self._book(self._sessions.attempting(head, new_streams=new_streams), known)
-            yield book
-            with self._storing:
-                if before is not None and not before.book.is_stored:
-                    raise NotUpToDate
-                head = book.position
-                try:
-                    self._on_its_way = _OnItsWay(book, head)
-                    deciding.close()
-                    if when_decided is not None:
-                        when_decided()
-                    book.store()
-                    self._keep(book, head)
-                except NotUpToDate:
-                    raise
-                except BaseException:
-                    self._forget()
-                    raise
-                finally:
-                    self._on_its_way = None
+            if not self._known or (after is not None and after.head_before != head):
+                raise NotUpToDate
+            if after is not None:
+                known = _Overlaid(after.aggregates, self._known)
+                head = after.position
+            session = self._sessions.attempting(head, new_streams=new_streams)
+            yield Attempt(session, self._event_mapper, known, self._known_seeds)
+
+    def confirm(self, attempt: Attempt) -> None:
+        """Waits until an attempt that was sent off is stored.
+
+        Raises NotUpToDate where what it rested on did not hold; nothing was stored then.
+        """
+        try:
+            attempt.arrive()
+        except NotUpToDate:
+            raise
+        except BaseException:
+            self._forget()
+            raise
+        with self._deciding:
+            # Where a turn has come in between it has dropped what this one changed.
+            if self._known_at == attempt.head_before:
+                self._keep(attempt, attempt.position)
 
     @property
     def _sessions(self) -> Sessions:
         return cast(Sessions, self.recorder)
 
-    def _book(self, session: Session, known: Known) -> Book:
-        return Book(session, cast(EventMapper, self.mapper), known, self._known_seeds)
+    @property
+    def _event_mapper(self) -> EventMapper:
+        return cast(EventMapper, self.mapper)
 
     def _forget(self) -> None:
         # Whoever decides at this moment goes on with what was there.
@@ -356,7 +372,7 @@ class Casino(Application[str]):
         self._known_seeds = {}
         self._known_at = 0
 
-    def _drop_changed(self, session: Session) -> None:
+    def _drop_changed(self, session: TurnSession) -> None:
         if session.head == self._known_at:
             return
         changed = session.changed_since(self._known_at) if self._known else None

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import tee
 from typing import Any
 
 from domain.bets import BetKind
@@ -21,7 +22,7 @@ from domain.shuffle import SEED_BYTES, NumberStream
 from domain.tableau import Hand, next_hand
 from infrastructure.casino import Casino
 from infrastructure.commands import contract
-from infrastructure.commands.execution import Answer, Client, execute
+from infrastructure.commands.execution import Answer, Client, execute_in_batches
 
 CLIENT = Client("simulate", is_bound_to_clock=False)
 STARTS_AT = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -121,8 +122,11 @@ def simulate(
     )
     report = SimulationReport(tables=tables, shoes=shoes, seats=seats, currency=currency)
     done, total = 0, play.rounds
-    for commands in _batches(play.commands(), batch):
-        for command, answer in zip(commands, execute(casino, commands, client=CLIENT), strict=True):
+    deciding, answering = tee(_batches(play.commands(), batch))
+    for commands, answers in zip(
+        answering, execute_in_batches(casino, deciding, client=CLIENT), strict=True
+    ):
+        for command, answer in zip(commands, answers, strict=True):
             if not answer["ok"] and answer["error"]["code"] == "store_unavailable":
                 raise Refused("store_unavailable", answer["error"]["message"])
             report.add(command, answer)

@@ -35,6 +35,7 @@ from scripts.bench import (
     Bench,
     Result,
     accepted,
+    grouped,
     in_threads,
     plan,
     seconds_of,
@@ -67,14 +68,18 @@ def measure(bench: Bench) -> dict[str, Result]:
     size = min(len(rounds) for _, rounds in plans) // (RUNS * TABLES) * TABLES
     waits: list[float] = []
     rates = []
-    with bench.ledger() as (database, casino), _serving(bench.superuser_url(database)) as address:
+    with (
+        bench.ledger() as (database, casino),
+        grouped(casino) as together,
+        _serving(bench.superuser_url(database)) as address,
+    ):
         for opening, _ in plans:
             accepted(execute(casino, opening, client=Client("bench", is_bound_to_clock=False)))
         for first in range(0, RUNS * size, size):
             own, singles, lines = (rounds[first : first + size] for _, rounds in plans)
             seconds = []
             for work in (
-                partial(_in_process, GroupCommit(casino), own),
+                partial(_in_process, together, own),
                 lambda: waits.extend(_one_by_one(address, singles)),  # noqa: B023
                 partial(_as_lines, address, lines),
             ):

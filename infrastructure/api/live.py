@@ -310,7 +310,8 @@ def said_of(entry: Entry, place: Place, traceparent: str | None) -> Said:
         topic, version = "unreadable", entry.version
         state = msgspec.json.encode({"why": entry.why})
     else:
-        _, version, topic, state = _MAPPER.to_row(entry.event)
+        stored = _MAPPER.to_stored_event(entry.event)
+        version, topic, state = stored.originator_version, stored.topic, stored.state
     data = b'{"position":%d,"stream":%b,"version":%d,"event":"%b",%b%b' % (
         entry.position,
         msgspec.json.encode(stream),

@@ -66,10 +66,12 @@ class Service:
             runner.ensure(connection)
             self.follower.start(connection)
         self._pool.open()
+        self._commits.start()
 
     def stop(self) -> None:
         """Ends what `start` began."""
         self._writers.shutdown()
+        self._commits.stop()
         self.follower.stop()
         self._pool.close()
 

@@ -4,6 +4,7 @@
 not check, with one line that says what to do.
 """
 
+import gc
 import io
 import logging
 import os
@@ -106,6 +107,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, _stop)
+    # What is loaded by now stays, and is not looked through for garbage again and again.
+    gc.freeze()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -6,7 +6,7 @@ field that differs. Answers stand in the same transaction as the events.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,7 +22,7 @@ from eventsourcing.persistence import (
 from domain.errors import Refused
 from domain.event import OutOfOrder, Stamp
 from domain.site import check_clock
-from infrastructure.casino import Book, Casino
+from infrastructure.casino import Attempt, Book, Casino
 from infrastructure.commands.contract import Command
 from infrastructure.commands.handlers import HANDLERS
 from infrastructure.store.errors import first_line
@@ -30,13 +30,6 @@ from infrastructure.store.session import ClientKey, NotUpToDate, Remembered
 from infrastructure.store.traces import Trace
 
 Answer = dict[str, Any]
-
-COMMANDS_ATTEMPTED_MAX = 3
-"""So few commands are decided without a lock at first. With more of them it pays to
-send the first on their way while the rest are decided, which a turn does."""
-
-COMMANDS_OF_A_GROUP_ATTEMPTED_MAX = 50
-"""The same, where the next commands are decided while these are on their way."""
 
 _NOT_REMEMBERED = {"invalid_command", "store_unavailable", "key_reused", "not_permitted"}
 _PATIENCE_SECONDS = (0, 0.1, 0, 0.3, 0, 1.0, 0, 2.0, 0, 4.0, 0)
@@ -88,83 +81,143 @@ class Request:
         return self.client.name, self.command.key
 
 
+class Batch:
+    """Commands that share a transaction, in the steps from a decision to the answers.
+
+    `decide` and `send_off` may be left out. Where the next batch is decided
+    between the two of this one and `answers`, it is so while this one is being
+    stored. With `is_whole` the commands stand or fall together: the first refusal
+    is raised, and nothing is stored or remembered.
+    """
+
+    def __init__(
+        self, casino: Casino, requests: Sequence[Request], *, is_whole: bool = False
+    ) -> None:
+        self._casino = casino
+        self._requests = requests
+        self._is_whole = is_whole
+        self._attempt: Attempt | None = None
+        self._after: Batch | None = None
+        self._decided: list[Answer] = []
+        self._is_stored_as_decided = False
+
+    def decide(self, *, after: "Batch | None" = None) -> None:
+        """Decides the commands, on what a batch that was sent off is to come to.
+
+        What cannot be decided ahead, and whatever is refused, is left to `answers`.
+        """
+        before = None if after is None else after._attempt
+        if after is not None and before is None:
+            return
+        new_streams = {
+            stream_id
+            for request in self._requests
+            for stream_id in request.command.new_stream_ids()
+        }
+        try:
+            with self._casino.attempt(new_streams=new_streams, after=before) as attempt:
+                self._decided = _answer_all(attempt, self._requests)
+        except Exception:
+            # A bug is met again, and told, by whoever asks for the answers.
+            return
+        # Only a turn knows whether a key that is refused was answered before.
+        if all(answer["ok"] for answer in self._decided):
+            self._attempt, self._after = attempt, after
+
+    def send_off(self) -> None:
+        """Sends off what was decided, if anything was, without waiting until it is stored.
+
+        It holds only where the batch that it was decided after has been stored
+        as it was decided; that one is to have its answers.
+        """
+        after, self._after = self._after, None
+        if after is not None and not after._is_stored_as_decided:
+            self._attempt = None
+        if self._attempt is not None:
+            try:
+                self._attempt.send_off()
+            except (NotUpToDate, *_AWAY):
+                self._attempt = None
+
+    def answers(self) -> list[Answer]:
+        """Answers each command, in order, once all are stored.
+
+        A refused command stores nothing but its refusal, and the others go on.
+        A store that is away is tried again for some seconds; then every command
+        is refused as `store_unavailable`, and the same commands may be sent again.
+        """
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            try:
+                self._casino.confirm(attempt)
+            except (NotUpToDate, *_AWAY):
+                pass
+            else:
+                self._casino.store_answered = True
+                self._is_stored_as_decided = True
+                return self._decided
+        waits = iter(
+            _PATIENCE_SECONDS if self._casino.store_answered else _PATIENCE_WHILE_AWAY_SECONDS
+        )
+        while True:
+            try:
+                answers = self._in_a_turn()
+            except _AWAY as error:
+                # A lost reply to the commit looks like a failure too. The next try
+                # tells, by the keys, whether the commands were stored.
+                wait = next(waits, None)
+                if wait is not None:
+                    time.sleep(wait)
+                    continue
+                self._casino.store_answered = False
+                answers = [_unavailable(request.command, error) for request in self._requests]
+                if self._is_whole:
+                    _raise_refusal(answers)
+                return answers
+            self._casino.store_answered = True
+            return answers
+
+    def _in_a_turn(self) -> list[Answer]:
+        with self._casino.turn() as book:
+            answers = _answer_all(book, self._requests)
+            if self._is_whole:
+                # Raised within the turn, which is thereby given up.
+                _raise_refusal(answers)
+            return answers
+
+
 def execute(
     casino: Casino, commands: Sequence[Command], *, client: Client, is_whole: bool = False
 ) -> list[Answer]:
-    """Runs a client's commands in one transaction and answers each, in order.
-
-    A refused command stores nothing but its refusal, and the others go on. A
-    store that is away is tried again for some seconds; then every command is
-    refused as `store_unavailable`, and the same commands may be sent again.
-
-    With `is_whole` the commands stand or fall together: the first refusal is
-    raised, and nothing is stored or remembered.
-    """
-    requests = [Request(client, command) for command in commands]
-    return execute_requests(casino, requests, is_whole=is_whole)
+    """Runs a client's commands in one transaction and answers each, in order."""
+    batch = Batch(casino, [Request(client, command) for command in commands], is_whole=is_whole)
+    batch.decide()
+    batch.send_off()
+    return batch.answers()
 
 
-def execute_requests(
+def execute_in_batches(
     casino: Casino,
-    requests: Sequence[Request],
+    batches: Iterable[Sequence[Command]],
     *,
+    client: Client,
     is_whole: bool = False,
-    when_decided: Callable[[], None] | None = None,
-) -> list[Answer]:
-    """As `execute`, for commands of several clients.
+) -> Iterator[list[Answer]]:
+    """Runs a client's commands a transaction at a time: the next is decided while one is stored.
 
-    `when_decided` is called once others may have theirs decided, while these
-    are being stored.
+    The next is not stored before the caller has taken, and not minded, the answers of the one.
     """
-    waits = iter(_PATIENCE_SECONDS if casino.store_answered else _PATIENCE_WHILE_AWAY_SECONDS)
-    while True:
-        try:
-            answers = _execute_once(casino, requests, is_whole=is_whole, when_decided=when_decided)
-        except _AWAY as error:
-            # A lost reply to the commit looks like a failure too. The next try
-            # tells, by the keys, whether the commands were stored.
-            wait = next(waits, None)
-            if wait is not None:
-                time.sleep(wait)
-                continue
-            casino.store_answered = False
-            answers = [_unavailable(request.command, error) for request in requests]
-            if is_whole:
-                _raise_refusal(answers)
-            return answers
-        casino.store_answered = True
-        return answers
-
-
-def _execute_once(
-    casino: Casino,
-    requests: Sequence[Request],
-    *,
-    is_whole: bool,
-    when_decided: Callable[[], None] | None,
-) -> list[Answer]:
-    attempted_max = COMMANDS_ATTEMPTED_MAX
-    if when_decided is not None:
-        attempted_max = COMMANDS_OF_A_GROUP_ATTEMPTED_MAX
-    if len(requests) <= attempted_max and not is_whole:
-        try:
-            new_streams = {
-                stream_id for request in requests for stream_id in request.command.new_stream_ids()
-            }
-            with casino.attempt(new_streams=new_streams, when_decided=when_decided) as book:
-                answers = _answer_all(book, requests)
-                if not all(answer["ok"] for answer in answers):
-                    # Only a turn knows whether the key was answered before.
-                    raise NotUpToDate
-                return answers
-        except NotUpToDate:
-            pass
-    with casino.turn() as book:
-        answers = _answer_all(book, requests)
-        if is_whole:
-            # Raised within the turn, which is thereby given up.
-            _raise_refusal(answers)
-        return answers
+    before: Batch | None = None
+    for commands in batches:
+        requests = [Request(client, command) for command in commands]
+        batch = Batch(casino, requests, is_whole=is_whole)
+        batch.decide(after=before)
+        if before is not None:
+            yield before.answers()
+        batch.send_off()
+        before = batch
+    if before is not None:
+        yield before.answers()
 
 
 def _answer_all(book: Book, requests: Sequence[Request]) -> list[Answer]:
@@ -172,11 +225,7 @@ def _answer_all(book: Book, requests: Sequence[Request]) -> list[Answer]:
         [request.client_key for request in requests],
         {stream for request in requests for stream in request.command.stream_ids()},
     )
-    answers = []
-    for request in requests:
-        answers.append(_answer(book, request, remembered))
-        book.send()
-    return answers
+    return [_answer(book, request, remembered) for request in requests]
 
 
 def _raise_refusal(answers: Sequence[Answer]) -> None:

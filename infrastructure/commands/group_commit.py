@@ -2,24 +2,24 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
-from threading import Lock
+from threading import Condition, Lock, Thread
 
 from infrastructure.casino import Casino
 from infrastructure.commands.contract import Command
-from infrastructure.commands.execution import Answer, Client, Request, execute_requests
+from infrastructure.commands.execution import Answer, Batch, Client, Request
 
 COMMANDS_A_COMMIT_MAX = 500
 
+PATIENCE_SECONDS = 0.0005
+"""So long the next callers may take to come, while others are being stored."""
+
 
 class GroupCommit:
-    """Runs the commands of concurrent callers.
+    """Runs the commands of concurrent callers, in a thread between `start` and `stop`.
 
-    One of the callers leads. It runs the commands of all that wait, in the
-    order in which they came, in one transaction, and hands the lead to the
-    first of those that have come meanwhile as soon as all is decided, so that
-    one group is decided while the one before is being stored. A refused
-    command of one fails no other.
+    It decides the commands of all that wait, in the order in which they came,
+    while the group before is being stored; then it answers that group and sends
+    the next one off. A refused command of one caller fails no other.
     """
 
     def __init__(
@@ -27,128 +27,136 @@ class GroupCommit:
     ) -> None:
         self._casino = casino
         self._count_group = count_group
-        self._guard = Lock()
+        self._changed = Condition(Lock())
         self._waiting: deque[_Caller] = deque()
-        self._is_led = False
-        self._running = 0
+        self._awaited = 1
+        self._is_open = False
+        self._thread = Thread(target=self._run, name="group commit", daemon=True)
+
+    def start(self) -> None:
+        """Begins to run what callers bring."""
+        self._is_open = True
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends once all who wait are answered."""
+        with self._changed:
+            self._is_open = False
+            self._changed.notify()
+        self._thread.join()
 
     def execute(self, commands: Sequence[Command], *, client: Client) -> list[Answer]:
         """Runs a client's commands together and answers each, in order, once they are stored."""
         caller = _Caller([Request(client, command) for command in commands])
-        with self._guard:
+        with self._changed:
+            assert self._is_open, "there is nobody left to run commands"
             self._waiting.append(caller)
-            if not self._is_led:
-                self._call_the_next()
-        while not caller.is_done:
-            try:
-                caller.call.acquire()
-            except BaseException:
-                self._leave(caller)
-                raise
-            if caller.is_to_lead:
-                self._lead(caller)
+            if len(self._waiting) >= self._awaited:
+                self._changed.notify()
         return caller.result()
 
-    def _lead(self, leader: "_Caller") -> None:
+    def _run(self) -> None:
+        being_stored: _Group | None = None
+        group: _Group | None = None
+        answered = 0
         try:
-            self._run_those_that_wait(leader)
+            while True:
+                group = self._take_a_group(being_stored, answered)
+                if group is None and being_stored is None:
+                    return
+                if group is not None:
+                    self._count_group(len(group.requests))
+                    group.batch.decide(after=being_stored.batch if being_stored else None)
+                if being_stored is not None:
+                    being_stored.wait()
+                if group is not None:
+                    group.batch.send_off()
+                answered = 0
+                if being_stored is not None:
+                    # Not before the next group is on its way, for they take this thread's time.
+                    being_stored.answer()
+                    answered = len(being_stored.callers)
+                being_stored = group
         finally:
-            self._hand_over(leader)
+            with self._changed:
+                self._is_open = False
+                left = {*self._waiting}
+            for each in (being_stored, group):
+                left.update(each.callers if each else ())
+            for caller in left:
+                caller.error = RuntimeError("the thread that runs commands has ended")
+                caller.is_answered.release()
 
-    def _hand_over(self, leader: "_Caller") -> None:
-        """Gives the lead to the first of those that wait, unless that is done."""
-        with self._guard:
-            if leader.is_to_lead:
-                leader.is_to_lead = False
-                self._call_the_next()
-
-    def _call_the_next(self) -> None:
-        self._is_led = bool(self._waiting)
-        if self._waiting:
-            self._waiting[0].is_to_lead = True
-            self._waiting[0].call.release()
-
-    def _leave(self, caller: "_Caller") -> None:
-        """Takes back what an interrupted caller waits for, unless it is being run already."""
-        with self._guard:
-            if caller in self._waiting:
-                self._waiting.remove(caller)
-                if caller.is_to_lead:
-                    self._call_the_next()
-
-    def _run_those_that_wait(self, leader: "_Caller") -> None:
-        group = self._take_a_group(leader)
-        try:
-            self._run(group, when_decided=partial(self._hand_over, leader))
-        except BaseException:
-            # This thread is interrupted, and the others are not.
-            with self._guard:
-                self._waiting.extendleft(
-                    each for each in reversed(group) if each is not leader and not each.is_done
-                )
-                if not self._is_led:
-                    self._call_the_next()
-            raise
-        finally:
-            with self._guard:
-                self._running -= len(group)
-            for caller in group:
-                if caller.is_done:
-                    caller.call.release()
-
-    def _take_a_group(self, leader: "_Caller") -> list["_Caller"]:
-        """The leader and those that have waited longest: half of all, as the rest comes next.
+    def _take_a_group(self, being_stored: "_Group | None", answered: int) -> "_Group | None":
+        """Half of all that are about, those first that have waited longest.
 
         With more of them in one group, few would be left to be decided while it is stored.
+        None where none has come while another group is being stored, or at the end.
         """
-        with self._guard:
-            callers_max = (len(self._waiting) + self._running + 1) // 2
-            # Those that an interrupted leader has put back may stand before this one.
-            self._waiting.remove(leader)
-            group = [leader]
-            size = len(leader.requests)
-            while self._waiting and len(group) < callers_max:
+        with self._changed:
+            if being_stored is None:
+                self._awaited = 1
+                self._changed.wait_for(lambda: self._waiting or not self._is_open)
+                about = len(self._waiting)
+            else:
+                about = len(self._waiting) + answered + len(being_stored.callers)
+                self._awaited = max(min((about + 1) // 2, len(self._waiting) + answered), 1)
+                self._changed.wait_for(
+                    lambda: len(self._waiting) >= self._awaited, PATIENCE_SECONDS
+                )
+            callers: list[_Caller] = []
+            size = 0
+            while self._waiting and len(callers) < (about + 1) // 2:
                 size += len(self._waiting[0].requests)
-                if size > COMMANDS_A_COMMIT_MAX:
+                if callers and size > COMMANDS_A_COMMIT_MAX:
                     break
-                group.append(self._waiting.popleft())
-            self._running += len(group)
-        return group
+                callers.append(self._waiting.popleft())
+        return _Group(self._casino, callers) if callers else None
 
-    def _run(self, group: Sequence["_Caller"], when_decided: Callable[[], None]) -> None:
-        requests = [request for caller in group for request in caller.requests]
-        self._count_group(len(requests))
+
+class _Group:
+    """Callers whose commands share a transaction."""
+
+    def __init__(self, casino: Casino, callers: Sequence["_Caller"]) -> None:
+        self._casino = casino
+        self.callers = callers
+        self.requests = [request for caller in callers for request in caller.requests]
+        self.batch = Batch(casino, self.requests)
+
+    def wait(self) -> None:
+        """Waits until all is stored."""
         try:
-            answers = iter(execute_requests(self._casino, requests, when_decided=when_decided))
+            answers = iter(self.batch.answers())
         except Exception as error:
-            if len(group) == 1:
-                group[0].error = error
+            if len(self.callers) == 1:
+                self.callers[0].error = error
                 return
             # What one of them broke is to fail that one alone.
-            for caller in group:
-                self._run([caller], when_decided)
+            for caller in self.callers:
+                _Group(self._casino, [caller]).wait()
             return
-        for caller in group:
+        for caller in self.callers:
             caller.answers = [next(answers) for _ in caller.requests]
+
+    def answer(self) -> None:
+        """Lets each caller have its answers."""
+        for caller in self.callers:
+            caller.is_answered.release()
 
 
 class _Caller:
-    """Whoever waits, by taking `call`, which is free once it has its answers or is to lead."""
+    """Whoever waits for answers: for the lock, that is, which is free once they are there."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self.requests = requests
-        self.answers: list[Answer] | None = None
+        self.answers: list[Answer] = []
         self.error: Exception | None = None
-        self.is_to_lead = False
-        self.call = Lock()
-        self.call.acquire()
-
-    @property
-    def is_done(self) -> bool:
-        return self.answers is not None or self.error is not None
+        self.is_answered = Lock()
+        self.is_answered.acquire()
 
     def result(self) -> list[Answer]:
-        if self.error is not None:
-            raise self.error
-        assert self.answers is not None
-        return self.answers
+        """Waits for the answers; raises what broke in place of them."""
+        with self.is_answered:
+            if self.error is not None:
+                raise self.error
+            return self.answers

@@ -158,17 +158,16 @@ class LogTables:
     def _events(self, entries: Sequence[Recorded]) -> Any:
         """Events as a record batch: time, actor and key have columns of their own."""
         events = [event for _, event in entries]
-        rows = list(map(self._mapper.to_row, events))
-        streams, versions, topics, states = zip(*rows, strict=True)
+        stored = self._mapper.to_columns(events)
         columns = (
             [position for position, _ in entries],
-            streams,
-            versions,
-            topics,
+            stored.streams,
+            stored.versions,
+            stored.topics,
             [event.at for event in events],
             [event.actor for event in events],
             [event.key for event in events],
-            [self._data(state, event) for state, event in zip(states, events, strict=True)],
+            [self._data(state, event) for state, event in zip(stored.states, events, strict=True)],
         )
         return batch_from(EVENTS, columns)
 

@@ -8,7 +8,7 @@ are the same. That is looked up for the whole file before anything is stored.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, tee
 from typing import Any
 
 from domain.errors import Refused
@@ -23,7 +23,7 @@ from infrastructure.commands.contract import (
     OpenTable,
     RecordRound,
 )
-from infrastructure.commands.execution import Answer, Client, execute
+from infrastructure.commands.execution import Answer, Client, execute_in_batches
 from infrastructure.importers.reading import ImportRefused as ImportRefused
 from infrastructure.importers.reading import RecordedRound, refuse
 from infrastructure.store.session import Remembered
@@ -109,8 +109,9 @@ def import_rounds(
     there = report.rounds - report.new_rounds
     if progress is not None:
         progress(there, report.rounds)
-    for commands, count in _batches(table_id, plan, batch):
-        answers = _execute(casino, commands)
+    deciding, answering = tee(_batches(table_id, plan, batch))
+    executed = _execute(casino, (commands for commands, _ in deciding))
+    for (commands, count), answers in zip(answering, executed, strict=True):
         # Another import of the same file may have been faster.
         others = sum(
             answer["replayed"]
@@ -128,9 +129,9 @@ def import_rounds(
     return report
 
 
-def _execute(casino: Casino, commands: Sequence[Command]) -> list[Answer]:
+def _execute(casino: Casino, batches: Iterable[Sequence[Command]]) -> Iterator[list[Answer]]:
     try:
-        return execute(casino, commands, client=CLIENT, is_whole=True)
+        yield from execute_in_batches(casino, batches, client=CLIENT, is_whole=True)
     except Refused as refusal:
         if refusal.code == "store_unavailable":
             raise

@@ -1,48 +1,68 @@
-"""The one statement that appends: events and what stands beside them, under the lock, at a head."""
+"""The one statement that appends: events and what stands beside them, under the lock, at a head.
+
+It is prepared when a connection is made, and goes past psycopg's cursors: they
+wait for the answer at once, and take longer to adapt what is laid out already.
+"""
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 
 import msgspec
+from psycopg import Connection, generators
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, Format
 
-from infrastructure.store.columns import Blobs, Numbers, Texts
-from infrastructure.store.session import KeptState, Remembered, Row
+from infrastructure.store.columns import Texts, blobs, numbers, texts
+from infrastructure.store.session import Columns, KeptState, Remembered
 from infrastructure.store.states import STATE_LOGIC
 
-APPEND = """
+PREPARE_APPEND = """
+PREPARE append AS
 SELECT ledger.append(
-           %b::bigint, %b::text[], %b::bigint[], %b::text[], %b::bytea[],
-           %b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[],
-           %b::text[], %b::bigint[], %b::integer, %b::bytea[],
-           %b::bigint[], %b::bigint[], %b::text[]
+           $1::bigint, $2::text[], $3::bigint[], $4::text[], $5::bytea[],
+           $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[],
+           $11::text[], $12::bigint[], $13::integer, $14::bytea[],
+           $15::bigint[], $16::bigint[], $17::text[]
        )
 """
 
+_NAME = b"append"
+_FORMATS = [Format.BINARY] * 17
+_BIGINT = Struct("!q").pack
+_INTEGER = Struct("!i").pack
+_NONE = (None, None, None)
+_TRUE = b"\x01"
 
-def append_parameters(
+
+def send_append(
+    connection: Connection[Any],
     head: int,
-    rows: Sequence[Row],
+    events: Columns,
     accepted: Sequence[Remembered],
     states: Sequence[KeptState],
-) -> tuple[Any, ...]:
-    """What the statement takes."""
-    traces = [each.trace for each in accepted if each.trace is not None]
-    return (
-        head,
-        Texts([row[0] for row in rows]),
-        Numbers([row[1] for row in rows]),
-        Texts([row[2] for row in rows]),
-        Blobs([row[3] for row in rows]),
-        *columns(accepted),
-        Numbers([each.position for each in accepted if each.position is not None]),
-        Texts([each.stream_id for each in states]),
-        Numbers([each.version for each in states]),
-        STATE_LOGIC,
-        Blobs([each.state for each in states]),
-        Numbers([trace.first_position for trace in traces]),
-        Numbers([trace.last_position for trace in traces]),
-        Texts([trace.traceparent for trace in traces]),
+) -> None:
+    """Sends the statement, and does not wait for its answer."""
+    values = (
+        _BIGINT(head),
+        *_events(events),
+        *_answers(accepted),
+        *_kept(states),
+        *_traces(accepted),
     )
+    connection.pgconn.send_query_prepared(_NAME, values, _FORMATS, Format.BINARY)
+    connection.wait(generators.send(connection.pgconn))
+
+
+def is_appended(connection: Connection[Any]) -> bool:
+    """Waits for the statement's answer: whether all is stored, or nothing for the head is another.
+
+    Raises psycopg's errors.
+    """
+    result = connection.wait(generators.fetch_many(connection.pgconn))[0]
+    if result.status != ExecStatus.TUPLES_OK:
+        raise error_from_result(result)
+    return bool(result.get_value(0, 0) == _TRUE)
 
 
 def columns(remembered: Sequence[Remembered]) -> tuple[Texts, Texts, Texts, Texts]:
@@ -53,3 +73,32 @@ def columns(remembered: Sequence[Remembered]) -> tuple[Texts, Texts, Texts, Text
         Texts([msgspec.json.encode(each.fields).decode() for each in remembered]),
         Texts([msgspec.json.encode(each.answer).decode() for each in remembered]),
     )
+
+
+def _events(events: Columns) -> tuple[bytes, ...]:
+    return (
+        texts(events.streams),
+        numbers(events.versions),
+        texts(events.topics),
+        blobs(events.states),
+    )
+
+
+def _answers(accepted: Sequence[Remembered]) -> tuple[bytes, ...]:
+    positions = [each.position for each in accepted if each.position is not None]
+    return *map(texts, columns(accepted)), numbers(positions)
+
+
+def _kept(states: Sequence[KeptState]) -> tuple[bytes | None, ...]:
+    if not states:
+        return None, None, _INTEGER(STATE_LOGIC), None
+    streams, versions, encoded = zip(*states, strict=True)
+    return texts(streams), numbers(versions), _INTEGER(STATE_LOGIC), blobs(encoded)
+
+
+def _traces(accepted: Sequence[Remembered]) -> tuple[bytes | None, ...]:
+    traces = [each.trace for each in accepted if each.trace is not None]
+    if not traces:
+        return _NONE
+    first, last, traceparents = zip(*traces, strict=True)
+    return numbers(first), numbers(last), texts(traceparents)

@@ -1,20 +1,23 @@
 """A turn that takes no lock before it is stored, and is then checked."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import compress
+from typing import Any
 
 from eventsourcing.persistence import InterfaceError, OperationalError
 from eventsourcing.postgres import PostgresDatastore
+from psycopg import Connection
 from psycopg.errors import UniqueViolation
-from psycopg.rows import tuple_row
 
-from infrastructure.store.appending import APPEND, append_parameters
+from infrastructure.store.appending import is_appended, send_append
 from infrastructure.store.session import (
     Beside,
     ClientKey,
+    Columns,
     Found,
     NotUpToDate,
     Remembered,
-    Row,
 )
 
 
@@ -29,12 +32,13 @@ class PostgresAttempt:
     ) -> None:
         self._datastore = datastore
         self._head = head
-        self._rows: list[Row] = []
         self._new_streams = set(new_streams)
+        self._connection: Connection[Any] | None = None
+        self._taken = ExitStack()
 
     @property
     def head(self) -> int:
-        return self._head + len(self._rows)
+        return self._head
 
     def recall(
         self,
@@ -48,34 +52,36 @@ class PostgresAttempt:
             raise NotUpToDate
         return ()
 
-    def changed_since(self, position: int) -> set[str] | None:  # noqa: ARG002
-        raise NotUpToDate
-
     def seed(self, shoe_id: str) -> bytes:  # noqa: ARG002
         raise NotUpToDate
 
-    def send(self, rows: Sequence[Row]) -> None:
-        self._rows += rows
-
-    def append(self, rows: Sequence[Row], beside: Beside) -> None:
-        self.send(rows)
+    def send_off(self, events: Columns, beside: Beside) -> None:
         is_accepted = all(each.position is not None for each in beside.remembered)
-        begun = {stream_id for stream_id, version, _, _ in self._rows if version == 1}
+        begun = set(compress(events.streams, [version == 1 for version in events.versions]))
         if beside.seeds or not is_accepted or not self._new_streams <= begun:
             raise NotUpToDate
-        parameters = append_parameters(self._head, self._rows, beside.remembered, beside.states)
-        if self._execute(parameters) != (True,):
+        with self._that_no_lost_connection_is_left(), ExitStack() as taken:
+            self._connection = taken.enter_context(self._datastore.get_connection())
+            send_append(self._connection, self._head, events, beside.remembered, beside.states)
+            self._taken = taken.pop_all()
+        self._head += len(events)
+
+    def arrive(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            raise NotUpToDate
+        with self._that_no_lost_connection_is_left(), self._taken:
+            try:
+                is_stored = is_appended(connection)
+            except UniqueViolation:
+                raise NotUpToDate from None
+        if not is_stored:
             raise NotUpToDate
 
-    def _execute(self, parameters: Sequence[object]) -> tuple[object, ...] | None:
+    @contextmanager
+    def _that_no_lost_connection_is_left(self) -> Iterator[None]:
         try:
-            with self._datastore.get_connection() as connection:
-                cursor = connection.cursor(row_factory=tuple_row)
-                try:
-                    cursor.execute(APPEND, parameters, prepare=True, binary=True)
-                except UniqueViolation:
-                    raise NotUpToDate from None
-                return cursor.fetchone()
+            yield
         except (InterfaceError, OperationalError):
             # As for any lost connection: those that were idle are lost too.
             self._datastore.pool.check()

@@ -2,12 +2,11 @@
 
 The library adapts a list value by value, in Python, which for the rows of one
 round takes longer than the database does to store them. These lay an array out
-in one go, by the library's own way to adapt a type.
+in one go, and `Texts` and `Blobs` do so by the library's own way to adapt a type.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from struct import Struct, pack
-from typing import Any, ClassVar
 
 import psycopg
 from psycopg.adapt import Dumper
@@ -17,8 +16,10 @@ from psycopg.pq import Format
 # Dimensions, whether there are nulls, and the type of the elements; then the
 # length of the one dimension and the index that it starts from.
 _HEADER = Struct("!iiiii").pack
+_EMPTY = Struct("!iii").pack
 _LENGTH = Struct("!i").pack
 _NUMBER_BYTES = 8
+_TEXT, _BLOB, _NUMBER = (types[name] for name in ("text", "bytea", "int8"))
 
 
 class Texts(tuple[str, ...]):
@@ -33,51 +34,45 @@ class Blobs(tuple[bytes, ...]):
     __slots__ = ()
 
 
-class Numbers(tuple[int, ...]):
-    """A column of whole numbers of 64 bits."""
+def texts(values: Collection[str]) -> bytes:
+    """A column of texts, laid out."""
+    encoded = list(map(str.encode, values))
+    return _array(_TEXT.oid, len(encoded), b"".join([_LENGTH(len(v)) + v for v in encoded]))
 
-    __slots__ = ()
+
+def blobs(values: Collection[bytes]) -> bytes:
+    """A column of bytes, laid out."""
+    return _array(_BLOB.oid, len(values), b"".join([_LENGTH(len(v)) + v for v in values]))
 
 
-class _ColumnDumper(Dumper):
+def numbers(values: Collection[int]) -> bytes:
+    """A column of whole numbers of 64 bits, laid out."""
+    with_lengths = [_NUMBER_BYTES] * (2 * len(values))
+    with_lengths[1::2] = values
+    return _array(_NUMBER.oid, len(values), pack("!" + "iq" * len(values), *with_lengths))
+
+
+def _array(element: int, length: int, elements: bytes) -> bytes:
+    if not length:
+        return _EMPTY(0, 0, element)
+    return _HEADER(1, 0, element, length, 1) + elements
+
+
+class _TextsDumper(Dumper):
     format = Format.BINARY
-    element: ClassVar[int]
+    oid = _TEXT.array_oid
 
-    def _array(self, length: int, elements: bytes) -> bytes:
-        if not length:
-            return _HEADER(0, 0, self.element, 0, 0)[:12]
-        return _HEADER(1, 0, self.element, length, 1) + elements
+    def dump(self, obj: Texts) -> bytes:
+        return texts(obj)
 
 
-class _BlobsDumper(_ColumnDumper):
-    element = types["bytea"].oid
-    oid = types["bytea"].array_oid
+class _BlobsDumper(Dumper):
+    format = Format.BINARY
+    oid = _BLOB.array_oid
 
-    def dump(self, obj: Sequence[bytes]) -> bytes:
-        parts = [b""] * (2 * len(obj))
-        parts[::2] = [_LENGTH(len(blob)) for blob in obj]
-        parts[1::2] = obj
-        return self._array(len(obj), b"".join(parts))
-
-
-class _TextsDumper(_BlobsDumper):
-    element = types["text"].oid
-    oid = types["text"].array_oid
-
-    def dump(self, obj: Sequence[Any]) -> bytes:
-        return super().dump(list(map(str.encode, obj)))
-
-
-class _NumbersDumper(_ColumnDumper):
-    element = types["int8"].oid
-    oid = types["int8"].array_oid
-
-    def dump(self, obj: Sequence[int]) -> bytes:
-        with_lengths = [_NUMBER_BYTES] * (2 * len(obj))
-        with_lengths[1::2] = obj
-        return self._array(len(obj), pack("!" + "iq" * len(obj), *with_lengths))
+    def dump(self, obj: Blobs) -> bytes:
+        return blobs(obj)
 
 
 psycopg.adapters.register_dumper(Texts, _TextsDumper)
 psycopg.adapters.register_dumper(Blobs, _BlobsDumper)
-psycopg.adapters.register_dumper(Numbers, _NumbersDumper)

@@ -12,6 +12,8 @@ from eventsourcing.utils import Environment, EnvType
 from psycopg import Connection
 from psycopg.rows import dict_row
 
+from infrastructure.store.appending import PREPARE_APPEND
+
 if TYPE_CHECKING:
     from infrastructure.store.recorder import LedgerRecorder
 
@@ -59,6 +61,7 @@ class LedgerDatastore(postgres.PostgresDatastore):
             # for an index, whatever the tables' sizes are thought to be.
             connection.execute("SET plan_cache_mode TO force_generic_plan")
             connection.execute("SET enable_seqscan TO off")
+            connection.execute(PREPARE_APPEND)
 
         return after_connect
 

@@ -16,12 +16,12 @@ from eventsourcing.persistence import ApplicationRecorder, StoredEvent
 from infrastructure.store.session import (
     Beside,
     ClientKey,
+    Columns,
     Found,
     NotUpToDate,
     Remembered,
-    Row,
-    Session,
-    rows_of,
+    TurnSession,
+    columns_of,
 )
 
 _REFUSALS_ARE_KEPT = timedelta(days=30)
@@ -40,7 +40,7 @@ class MemoryRecorder(popo.POPOApplicationRecorder):
         self,
         stored_events: Sequence[StoredEvent],
         *,
-        session: Session | None = None,
+        session: TurnSession | None = None,
         beside: Beside | None = None,
         **_: Any,
     ) -> Sequence[int] | None:
@@ -49,12 +49,13 @@ class MemoryRecorder(popo.POPOApplicationRecorder):
             with self.writing() as own:
                 return self.insert_events(stored_events, session=own, beside=beside)
         first = session.head + 1
-        session.append(rows_of(stored_events), beside or Beside())
+        session.append(columns_of(stored_events), beside or Beside())
         return list(range(first, first + len(stored_events)))
 
-    def insert_now(self, rows: Sequence[Row]) -> None:
+    def insert_now(self, events: Columns) -> None:
         """Appends events to the log; the caller has the turn."""
-        super().insert_events([StoredEvent(*row) for row in rows])
+        columns = (events.streams, events.versions, events.topics, events.states)
+        super().insert_events([StoredEvent(*row) for row in zip(*columns, strict=True)])
 
     @contextmanager
     def writing(self) -> Iterator["MemorySession"]:
@@ -75,11 +76,10 @@ class MemorySession:
 
     def __init__(self, recorder: MemoryRecorder) -> None:
         self._recorder = recorder
-        self._sent: list[Row] = []
 
     @property
     def head(self) -> int:
-        return (self._recorder.max_notification_id() or 0) + len(self._sent)
+        return self._recorder.max_notification_id() or 0
 
     def recall(
         self, keys: Sequence[ClientKey], stream_ids: Collection[str]
@@ -107,12 +107,8 @@ class MemorySession:
     def seed(self, shoe_id: str) -> bytes:
         return self._recorder.seeds[shoe_id]
 
-    def send(self, rows: Sequence[Row]) -> None:
-        self._sent += rows
-
-    def append(self, rows: Sequence[Row], beside: Beside) -> None:
-        self._recorder.insert_now([*self._sent, *rows])
-        self._sent = []
+    def append(self, events: Columns, beside: Beside) -> None:
+        self._recorder.insert_now(events)
         now = datetime.now(UTC)
         for each in beside.remembered:
             self._recorder.answers[each.client, each.key] = (each, now)
@@ -129,22 +125,29 @@ class MemoryAttempt(MemorySession):
     def __init__(self, recorder: MemoryRecorder, head: int) -> None:
         super().__init__(recorder)
         self._head = head
+        self._sent: tuple[Columns, Beside] | None = None
 
     @property
     def head(self) -> int:
-        return self._head + len(self._sent)
+        return self._head + (len(self._sent[0]) if self._sent else 0)
 
     def seed(self, shoe_id: str) -> bytes:
         if shoe_id not in self._recorder.seeds:
             raise NotUpToDate
         return super().seed(shoe_id)
 
-    def append(self, rows: Sequence[Row], beside: Beside) -> None:
+    def send_off(self, events: Columns, beside: Beside) -> None:
+        self._sent = events, beside
+
+    def arrive(self) -> None:
+        if self._sent is None:
+            raise NotUpToDate
+        events, beside = self._sent
         with self._recorder.writing() as now:
             keys = [(each.client, each.key) for each in beside.remembered]
             if now.head != self._head or now.recall(keys, ())[0]:
                 raise NotUpToDate
-            super().append(rows, beside)
+            now.append(events, beside)
 
 
 class Factory(popo.POPOFactory):

@@ -10,26 +10,24 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
-import psycopg
 from eventsourcing.persistence import IntegrityError, InterfaceError, OperationalError, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder
 from psycopg import Cursor
 from psycopg.rows import tuple_row
 
-from infrastructure.store.appending import APPEND, append_parameters, columns
+from infrastructure.store.appending import columns, is_appended, send_append
 from infrastructure.store.attempt import PostgresAttempt
 from infrastructure.store.columns import Blobs, Texts
-from infrastructure.store.copying import OpenCopy
 from infrastructure.store.session import (
     REFUSALS_ARE_KEPT,
     Beside,
     ClientKey,
+    Columns,
     Found,
     KeptState,
     Remembered,
-    Row,
-    Session,
-    rows_of,
+    TurnSession,
+    columns_of,
 )
 from infrastructure.store.states import STATE_LOGIC
 
@@ -105,7 +103,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
         self,
         stored_events: Sequence[StoredEvent],
         *,
-        session: Session | None = None,
+        session: TurnSession | None = None,
         beside: Beside | None = None,
         **_: Any,
     ) -> Sequence[int] | None:
@@ -117,19 +115,19 @@ class LedgerRecorder(PostgresApplicationRecorder):
             with self.writing() as own:
                 return self.insert_events(stored_events, session=own, beside=beside)
         first = session.head + 1
-        session.append(rows_of(stored_events), beside or Beside())
+        session.append(columns_of(stored_events), beside or Beside())
         return list(range(first, first + len(stored_events)))
 
     @contextmanager
     def writing(self) -> Iterator["PostgresSession"]:
         try:
             with self.datastore.get_connection() as connection:
-                session = PostgresSession(connection.cursor(row_factory=tuple_row))
                 try:
-                    yield session
+                    yield PostgresSession(connection.cursor(row_factory=tuple_row))
                     connection.commit()
-                except BaseException as error:
-                    session.give_up(error)
+                except BaseException:
+                    # The server rolls back. Where psycopg does, it drops what is prepared.
+                    connection.close()
                     raise
         except (InterfaceError, OperationalError):
             # What ended this connection has ended those that were idle too, and
@@ -142,20 +140,11 @@ class LedgerRecorder(PostgresApplicationRecorder):
 
 
 class PostgresSession:
-    """A turn at the head on PostgreSQL: a transaction that holds the lock of `ledger.head`.
-
-    Rows that are sent ahead go into one COPY, which the server works off while
-    the next command is decided. Any other statement ends it first.
-    """
+    """A turn at the head on PostgreSQL: a transaction that holds the lock of `ledger.head`."""
 
     def __init__(self, cursor: Cursor[tuple[Any, ...]]) -> None:
         self._cursor = cursor
-        self._copy: OpenCopy | None = None
-        try:
-            cursor.execute(_BEGIN)
-        except BaseException as error:
-            self.give_up(error)
-            raise
+        cursor.execute(_BEGIN)
         while cursor.nextset():
             pass
         row = cursor.fetchone()
@@ -198,19 +187,14 @@ class PostgresSession:
         assert row is not None, f"the seed of open shoe {shoe_id} is not there"
         return bytes(row[0])
 
-    def send(self, rows: Sequence[Row]) -> None:
-        if self._copy is None:
-            self._copy = OpenCopy(self._cursor)
-        self._copy.write(rows, after=self._head)
-        self._head += len(rows)
-
-    def append(self, rows: Sequence[Row], beside: Beside) -> None:
-        if self._copy is not None:
-            self.send(rows)
-            rows = ()
+    def append(self, events: Columns, beside: Beside) -> None:
         accepted = [each for each in beside.remembered if each.position is not None]
-        if self._copy is not None or rows or accepted:
-            self._append(rows, accepted, beside.states)
+        if events or accepted:
+            connection = self._cursor.connection
+            send_append(connection, self._head, events, accepted, beside.states)
+            if not is_appended(connection):
+                raise IntegrityError("the database did not store every event")
+            self._head += len(events)
         refused = [each for each in beside.remembered if each.position is None]
         if refused:
             self._execute(_REMEMBER_REFUSALS, columns(refused))
@@ -221,32 +205,7 @@ class PostgresSession:
         if forgotten:
             self._execute(_FORGET_SEEDS, (Texts(forgotten),))
 
-    def give_up(self, error: BaseException) -> None:
-        """Rolls back; a connection that cannot even do that is closed, and the server does it."""
-        connection = self._cursor.connection
-        try:
-            if self._copy is not None:
-                self._copy.give_up(error)
-            connection.rollback()
-        except psycopg.Error:
-            connection.close()
-
-    def _append(
-        self,
-        rows: Sequence[Row],
-        accepted: Sequence[Remembered],
-        states: Sequence[KeptState],
-    ) -> None:
-        parameters = append_parameters(self._head, rows, accepted, states)
-        stored = self._execute(APPEND, parameters).fetchone()
-        if stored != (True,):
-            raise IntegrityError("the database did not store every event")
-        self._head += len(rows)
-
     def _execute(self, query: LiteralString, parameters: Any) -> Cursor[tuple[Any, ...]]:
-        if self._copy is not None:
-            copy, self._copy = self._copy, None
-            copy.end()
         return self._cursor.execute(query, parameters, prepare=True, binary=True)
 
 

@@ -17,8 +17,18 @@ from infrastructure.store.traces import Trace
 REFUSALS_ARE_KEPT = "30 days"
 
 
-Row = tuple[str, int, str, bytes]
-"""An event as it is stored: its stream, its version there, its topic and its state."""
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Events as they are stored: their streams, their versions there, their topics and states."""
+
+    streams: Sequence[str]
+    versions: Sequence[int]
+    topics: Sequence[str]
+    states: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.streams)
+
 
 ClientKey = tuple[str, str]
 """A client's name and a key of its own."""
@@ -71,7 +81,7 @@ class NotUpToDate(Exception):  # noqa: N818 - it says what is the case, as Refus
 
 
 class Session(Protocol):
-    """One turn at the ledger's head."""
+    """What a turn at the ledger's head is decided on."""
 
     @property
     def head(self) -> int:
@@ -88,43 +98,59 @@ class Session(Protocol):
         """All there is of some streams, each stream's in the order of its versions."""
         ...
 
-    def changed_since(self, position: int) -> set[str] | None:
-        """The streams that have events after a position; None where they are too many to say."""
-        ...
-
     def seed(self, shoe_id: str) -> bytes:
         """The seed of a shuffled shoe that is open."""
         ...
 
-    def send(self, rows: Sequence[Row]) -> None:
-        """Adds events after the head, to be stored while the turn goes on."""
+
+class TurnSession(Session, Protocol):
+    """A turn that has the right to append, from its start to the commit."""
+
+    def changed_since(self, position: int) -> set[str] | None:
+        """The streams that have events after a position; None where they are too many to say."""
         ...
 
-    def append(self, rows: Sequence[Row], beside: Beside) -> None:
-        """Adds the last events of the turn, and what belongs beside all of them."""
+    def append(self, events: Columns, beside: Beside) -> None:
+        """Adds events after the head, and what belongs beside them."""
+        ...
+
+
+class AttemptSession(Session, Protocol):
+    """A turn on what is known as of a head, checked where it is stored.
+
+    It presumes that no key was seen. Each of its steps raises NotUpToDate where
+    it has to ask, or where what it presumes does not hold; nothing was stored then.
+    """
+
+    def send_off(self, events: Columns, beside: Beside) -> None:
+        """Sends events after the head, and what belongs beside them, without waiting."""
+        ...
+
+    def arrive(self) -> None:
+        """Waits until what was sent off is stored, as a transaction of its own.
+
+        Where it fails it is not to be known whether it is stored, unless it raises NotUpToDate.
+        """
         ...
 
 
 class Sessions(Protocol):
     """A recorder that lets one writer at a time append."""
 
-    def writing(self) -> AbstractContextManager[Session]:
+    def writing(self) -> AbstractContextManager[TurnSession]:
         """Waits for its turn, and commits where the block ends without an exception."""
         ...
 
-    def attempting(self, head: int, *, new_streams: Collection[str]) -> Session:
-        """A session that takes no lock before it appends, on what is known as of a head.
-
-        Its append is all of a transaction. It presumes that no key was seen, and
-        that `new_streams` are not there. Raises NotUpToDate where it has to ask,
-        and, at the append, where any of that does not hold.
-        """
+    def attempting(self, head: int, *, new_streams: Collection[str]) -> AttemptSession:
+        """A session that takes no lock before it is stored; `new_streams` are not to be there."""
         ...
 
 
-def rows_of(stored_events: Sequence[StoredEvent]) -> list[Row]:
-    """The library's events as rows."""
-    return [
-        (str(each.originator_id), each.originator_version, each.topic, each.state)
-        for each in stored_events
-    ]
+def columns_of(stored_events: Sequence[StoredEvent]) -> Columns:
+    """The library's events as columns."""
+    return Columns(
+        [str(each.originator_id) for each in stored_events],
+        [each.originator_version for each in stored_events],
+        [each.topic for each in stored_events],
+        [each.state for each in stored_events],
+    )

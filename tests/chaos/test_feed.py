@@ -86,8 +86,11 @@ def publish_and_kill(
     disturb: Sequence[Callable[[], None]],
     random: Random,
 ) -> None:
-    """Publishes up to the head, and does each of these at a moment of its own."""
-    moments = sorted(random.randrange(head) for _ in disturb)
+    """Publishes up to the head, and does each of these at a moment of its own.
+
+    All in the first half: a fast feed is to have something left to do after each.
+    """
+    moments = sorted(random.randrange(head // 2) for _ in disturb)
     until = time.monotonic() + SECONDS_MAX * 3
     for moment, do in zip([*moments, head], [*disturb, feed.kill], strict=True):
         while (count := stored(servers)) < moment:

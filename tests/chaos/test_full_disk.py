@@ -50,7 +50,8 @@ def fill_under_load(
             upgrade(superuser)
         writers = Insistent(url, files)
         for number in range(DISKS_FILLED):
-            moment = commands * (number + random.random()) / (DISKS_FILLED + 1)
+            # With enough left to do that the disk is found full.
+            moment = commands * (number + random.random() / 2) / (DISKS_FILLED + 1)
             wait_until(writers, lambda moment=moment: len(writers.answers) >= moment)
             enough = writers.times_away + WRITERS
             disk.fill()

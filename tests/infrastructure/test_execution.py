@@ -14,7 +14,7 @@ import pytest
 from infrastructure.casino import Casino
 from infrastructure.commands import execution
 from infrastructure.commands.contract import read_command
-from infrastructure.commands.execution import Client, execute
+from infrastructure.commands.execution import Batch, Client, Request, execute, execute_in_batches
 from infrastructure.store.connection import Database
 from tests.infrastructure.proxy import Proxy
 
@@ -279,3 +279,109 @@ def test_an_application_keeps_two_connections_at_most_however_many_it_lost(casin
         (count,) = superuser.execute(f"SELECT count(*) {_OTHERS}").fetchone()
 
     assert count <= 2
+
+
+def batch(casino: Casino, *commands: dict[str, Any]) -> Batch:
+    read = [read_command(json.dumps(command).encode()) for command in commands]
+    return Batch(casino, [Request(CLIENT, command) for command in read])
+
+
+def test_a_batch_is_decided_on_what_the_one_before_is_to_come_to(database):
+    with at(database.conninfo) as casino:
+        send(casino, OPEN)
+        one = batch(casino, DEPOSIT)
+        one.decide()
+        one.send_off()
+        other = batch(casino, {**DEPOSIT, "command": "withdraw", "key": "out"})
+        other.decide(after=one)
+        turns = []
+        monitored(casino, turns)
+        answers = one.answers()
+        other.send_off()
+        answers += other.answers()
+
+    assert [answer["result"]["available_minor"] for answer in answers] == [100, 0]
+    assert stored(database) == [("account:a", 1), ("account:a", 2), ("account:a", 3)]
+    assert turns == []
+
+
+def monitored(casino: Casino, turns: list[str]) -> None:
+    """Notes each turn that the application takes."""
+    take = casino.turn
+
+    def turn() -> Any:
+        turns.append("turn")
+        return take()
+
+    casino.turn = turn
+
+
+def test_a_batch_is_decided_again_where_the_one_before_came_to_something_else(database):
+    """Another process freezes the account, and the head is where it was thought to come to."""
+    withdrawal = {**DEPOSIT, "command": "withdraw", "amount_minor": 10}
+    with at(database.conninfo) as casino, at(database.conninfo) as elsewhere:
+        send(casino, OPEN, DEPOSIT)
+        one = batch(casino, {**withdrawal, "key": "one"})
+        one.decide()
+        send(elsewhere, {"command": "freeze_account", "key": "f", "account_id": "a", "reason": "x"})
+        one.send_off()
+        other = batch(casino, {**withdrawal, "key": "other"})
+        other.decide(after=one)
+        answers = one.answers()
+        other.send_off()
+        answers += other.answers()
+
+    assert [answer["error"]["code"] for answer in answers] == ["account_frozen"] * 2
+    assert stored(database) == [("account:a", 1), ("account:a", 2), ("account:a", 3)]
+
+
+def test_batches_of_a_file_are_answered_in_order_and_a_refusal_holds_up_no_other(database):
+    commands = [
+        [OPEN, DEPOSIT],
+        [{**DEPOSIT, "key": "2"}, {**DEPOSIT, "key": "3", "account_id": "nobody"}],
+        [{**DEPOSIT, "key": "4"}],
+        [DEPOSIT, {**DEPOSIT, "key": "5"}],
+    ]
+    read = [[read_command(json.dumps(each).encode()) for each in some] for some in commands]
+    with at(database.conninfo) as casino:
+        answers = list(execute_in_batches(casino, read, client=CLIENT))
+
+    told = [
+        [answer["result"]["available_minor"] if answer["ok"] else None for answer in some]
+        for some in answers
+    ]
+    assert told[1:] == [[200, None], [300], [100, 400]]
+    assert [answer["replayed"] for answer in answers[-1]] == [True, False]
+
+
+def test_what_is_minded_about_a_batch_keeps_the_next_one_from_being_stored(database):
+    commands = [OPEN, DEPOSIT, {**DEPOSIT, "key": "next"}]
+    read = [[read_command(json.dumps(each).encode())] for each in commands]
+    with at(database.conninfo) as casino:
+        taken = execute_in_batches(casino, read, client=CLIENT)
+        next(taken)
+        next(taken)
+        taken.close()
+        assert stored(database) == [("account:a", 1), ("account:a", 2)]
+        (answer,) = send(casino, {**DEPOSIT, "key": "next"})
+
+    assert (answer["replayed"], answer["result"]["available_minor"]) == (False, 200)
+
+
+def test_a_reply_that_is_lost_between_two_batches_repeats_and_loses_nothing(
+    casino, proxy, database
+):
+    send(casino, OPEN)
+    one = batch(casino, DEPOSIT)
+    one.decide()
+    proxy.cut_at_next_commit = True
+    one.send_off()
+    other = batch(casino, {**DEPOSIT, "key": "other"})
+    other.decide(after=one)
+    answers = one.answers()
+    other.send_off()
+    answers += other.answers()
+
+    assert [answer["replayed"] for answer in answers] == [True, False]
+    assert [answer["result"]["available_minor"] for answer in answers] == [100, 200]
+    assert stored(database) == [("account:a", 1), ("account:a", 2), ("account:a", 3)]

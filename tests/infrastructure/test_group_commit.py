@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any
 
@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from infrastructure.casino import Casino
-from infrastructure.commands import group_commit, handlers
+from infrastructure.commands import handlers
 from infrastructure.commands.contract import Deposit, read_command
 from infrastructure.commands.execution import Client, execute
 from infrastructure.commands.group_commit import GroupCommit
@@ -26,6 +26,14 @@ def casino(database: Database):
         {"PERSISTENCE_MODULE": "infrastructure.store.factory", "PUNTO_CONNINFO": database.conninfo}
     ) as casino:
         yield casino
+
+
+@pytest.fixture
+def together(casino: Casino):
+    together = GroupCommit(casino)
+    together.start()
+    yield together
+    together.stop()
 
 
 def read(**command: Any):
@@ -48,8 +56,7 @@ def transactions(database: Database) -> int:
     return count
 
 
-def test_each_caller_gets_its_own_answers(casino):
-    together = GroupCommit(casino)
+def test_each_caller_gets_its_own_answers(together):
     together.execute([opening(f"a{n}") for n in range(CALLERS)], client=Client("cage"))
 
     def call(caller: int) -> list[dict[str, Any]]:
@@ -70,87 +77,68 @@ def test_each_caller_gets_its_own_answers(casino):
     assert positions == list(range(CALLERS + 1, CALLERS + 1 + CALLERS * COMMANDS_EACH))
 
 
-def test_those_that_wait_for_a_commit_share_the_next_ones(casino, database):
-    together = GroupCommit(casino)
+def test_those_that_wait_for_a_commit_share_the_next_ones(together, database):
     together.execute([opening("a")], client=Client("cage"))
     with database.connect(autocommit=False) as other, ThreadPoolExecutor(CALLERS) as pool:
         other.execute("SELECT FROM ledger.head FOR UPDATE")
-
-        def call(n: int) -> Future[Any]:
-            return pool.submit(together.execute, [deposit("a", f"k{n}")], client=Client("cli"))
-
-        # The first of them is to be stored, and waits for the lock of the head. The second
-        # is decided meanwhile, and the others wait until both have come to an end.
-        calls = [call(0)]
-        while casino._on_its_way is None:
-            time.sleep(0.01)
-        calls.append(call(1))
-        while not casino._deciding.locked():
-            time.sleep(0.01)
-        calls += [call(n) for n in range(2, CALLERS)]
-        while len(together._waiting) < CALLERS - 2:
+        # The first of them is to be stored, and waits for the lock of the head. The others
+        # wait until it has come to an end.
+        calls = [pool.submit(together.execute, [deposit("a", "k0")], client=Client("cli"))]
+        wait_for_the_lock(database)
+        calls += [
+            pool.submit(together.execute, [deposit("a", f"k{n}")], client=Client("cli"))
+            for n in range(1, CALLERS)
+        ]
+        while len(together._waiting) < CALLERS // 2:
             time.sleep(0.01)
         other.rollback()
         answers = [each.result()[0] for each in calls]
 
-    assert [answer["result"]["available_minor"] for answer in answers[:2]] == [1, 2]
+    assert answers[0]["result"]["available_minor"] == 1
     assert all(answer["ok"] for answer in answers)
-    assert transactions(database) <= 6
+    assert transactions(database) <= 8
 
 
-def test_those_that_an_interrupted_leader_puts_back_do_not_push_the_next_one_out(
-    casino, monkeypatch
-):
-    together = GroupCommit(casino)
+def wait_for_the_lock(database: Database) -> None:
+    """Waits until a writer waits for the lock of the head."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    with database.connect() as connection:
+        while connection.execute(waiting).fetchone() == (0,):
+            time.sleep(0.01)
+
+
+def test_callers_that_come_while_it_stops_are_answered_or_turned_away(together):
     together.execute([opening("a")], client=Client("cage"))
-    together.execute([deposit("a", "first")], client=Client("cage"))
-    all_wait, is_interrupted = threading.Event(), threading.Event()
-    leaders = []
-    taking, executing = together._take_a_group, group_commit.execute_requests
-
-    def slow_to_begin(leader):
-        leaders.append(leader)
-        (all_wait if len(leaders) == 1 else is_interrupted).wait()
-        return taking(leader)
-
-    def interrupted_at_the_end(*arguments, **options):
-        answers = executing(*arguments, **options)
-        if not is_interrupted.is_set():
-            # It has handed the lead over, and those of its group have no answers yet.
-            while len(leaders) < 2:
-                time.sleep(0.01)
-            raise KeyboardInterrupt
-        return answers
-
-    monkeypatch.setattr(together, "_take_a_group", slow_to_begin)
-    monkeypatch.setattr(group_commit, "execute_requests", interrupted_at_the_end)
+    started = threading.Barrier(CALLERS + 1)
 
     def call(caller: int) -> Any:
+        started.wait()
         try:
             return together.execute([deposit("a", f"k{caller}")], client=Client("cli"))[0]["ok"]
-        except KeyboardInterrupt:
-            is_interrupted.set()
-            return "interrupted"
+        except AssertionError:
+            return "turned away"
 
-    with ThreadPoolExecutor(5) as pool:
-        calls = [pool.submit(call, 0)]
-        while not leaders:
-            time.sleep(0.01)
-        for caller in range(1, 5):
-            calls.append(pool.submit(call, caller))
-            while len(together._waiting) < caller + 1:
-                time.sleep(0.01)
-        all_wait.set()
-        outcomes = [each.result() for each in calls]
+    with ThreadPoolExecutor(CALLERS) as pool:
+        calls = [pool.submit(call, caller) for caller in range(CALLERS)]
+        started.wait()
+        together.stop()
+        outcomes = {each.result() for each in calls}
 
-    assert outcomes == ["interrupted", True, True, True, True]
-    (last,) = together.execute([deposit("a", "last")], client=Client("cli"))
-    assert last["result"]["available_minor"] == 7
+    assert outcomes <= {True, "turned away"}
 
 
-def test_callers_get_their_answers_although_little_is_kept_in_memory(casino, monkeypatch):
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_waits_for_ever_where_the_thread_ends_by_a_bug(casino):
+    together = GroupCommit(casino, count_group=lambda _: 1 / 0)
+    together.start()
+    with pytest.raises(RuntimeError, match="has ended"):
+        together.execute([opening("a")], client=Client("cage"))
+    with pytest.raises(AssertionError):
+        together.execute([opening("a")], client=Client("cage"))
+
+
+def test_callers_get_their_answers_although_little_is_kept_in_memory(together, monkeypatch):
     monkeypatch.setattr("infrastructure.casino.AGGREGATES_IN_MEMORY", 3)
-    together = GroupCommit(casino)
     together.execute([opening(f"a{n}") for n in range(CALLERS)], client=Client("cage"))
 
     def call(caller: int) -> list[int]:
@@ -166,19 +154,22 @@ def test_callers_get_their_answers_although_little_is_kept_in_memory(casino, mon
     assert positions == list(range(CALLERS + 1, CALLERS + 1 + CALLERS * COMMANDS_EACH))
 
 
-def test_what_was_decided_on_a_group_that_was_not_stored_is_decided_again(casino, database):
-    together = GroupCommit(casino)
+def test_what_was_decided_on_a_group_that_was_not_stored_is_decided_again(
+    together, database, monkeypatch
+):
+    monkeypatch.setattr("infrastructure.commands.group_commit.PATIENCE_SECONDS", 5)
     together.execute([opening("a")], client=Client("cage"))
     together.execute([deposit("a", "first", 5)], client=Client("cage"))
     with database.connect(autocommit=False) as other, ThreadPoolExecutor(2) as pool:
         other.execute("SELECT FROM ledger.head FOR UPDATE")
         withdrawal = read(command="withdraw", key="w", account_id="a", amount_minor=7)
         calls = [pool.submit(together.execute, [deposit("a", "k", 10)], client=Client("cli"))]
-        while casino._on_its_way is None:
-            time.sleep(0.01)
+        wait_for_the_lock(database)
         calls.append(pool.submit(together.execute, [withdrawal], client=Client("cli")))
-        while not casino._deciding.locked():
+        # It is decided on the deposit, and waits for that to be stored.
+        while together._waiting:
             time.sleep(0.01)
+        time.sleep(0.1)
         # Another process adds to the ledger before either of them comes to be stored.
         add_elsewhere(other, database, account_id="a", amount_minor=3)
         answers = [each.result()[0] for each in calls]
@@ -208,8 +199,7 @@ def add_elsewhere(connection, database, *, account_id: str, amount_minor: int) -
     connection.commit()
 
 
-def test_a_refused_command_of_one_caller_fails_no_other(casino):
-    together = GroupCommit(casino)
+def test_a_refused_command_of_one_caller_fails_no_other(together):
     together.execute([opening("a")], client=Client("cage"))
 
     def call(caller: int) -> dict[str, Any]:
@@ -223,8 +213,7 @@ def test_a_refused_command_of_one_caller_fails_no_other(casino):
     assert {answer["error"]["code"] for answer in answers[::2]} == {"unknown_account"}
 
 
-def test_what_one_caller_breaks_fails_that_one_alone(casino, monkeypatch):
-    together = GroupCommit(casino)
+def test_what_one_caller_breaks_fails_that_one_alone(together, casino, monkeypatch):
     together.execute([opening("a")], client=Client("cage"))
     started = threading.Barrier(CALLERS)
 
@@ -250,29 +239,3 @@ def test_what_one_caller_breaks_fails_that_one_alone(casino, monkeypatch):
     assert outcomes == ["a bug" if caller == 5 else True for caller in range(CALLERS)]
     (last,) = execute(casino, [deposit("a", "last")], client=Client("cli"))
     assert last["result"]["available_minor"] == CALLERS
-
-
-def test_a_caller_that_is_interrupted_leaves_the_others_their_turn(casino, monkeypatch):
-    together = GroupCommit(casino)
-    together.execute([opening("a")], client=Client("cage"))
-    interrupted = threading.Event()
-
-    def interrupting(book, command, stamp):
-        if not interrupted.is_set():
-            interrupted.set()
-            raise KeyboardInterrupt
-        return handlers.deposit(book, command, stamp)
-
-    monkeypatch.setitem(handlers.HANDLERS, Deposit, interrupting)
-
-    def call(caller: int) -> Any:
-        try:
-            command = deposit("a", f"k{caller}")
-            return together.execute([command], client=Client("cli"))[0]["ok"]
-        except KeyboardInterrupt:
-            return "interrupted"
-
-    with ThreadPoolExecutor(CALLERS) as pool:
-        outcomes = list(pool.map(call, range(CALLERS)))
-
-    assert sorted(map(str, outcomes)) == sorted(["interrupted", *["True"] * (CALLERS - 1)])

@@ -14,7 +14,7 @@ from eventsourcing.persistence import Notification
 from domain.event import DomainEvent
 from infrastructure.casino import Casino
 from infrastructure.commands.contract import NotACommand, read_command
-from infrastructure.commands.execution import Client, Request, execute, execute_requests
+from infrastructure.commands.execution import Batch, Client, Request, execute
 from tests.simulation.generator import START, Generator, Step
 from tests.simulation.model import Ledger
 
@@ -69,16 +69,26 @@ def play_again(casino: Casino, ledger: Ledger, played: list[Played]) -> list[Pla
 def play_in_batches(
     casinos: Sequence[Casino], played: list[Played], *, seed: int
 ) -> list[Answer | None]:
-    """Plays a sequence in transactions of random sizes, by applications of one ledger in turn."""
+    """Plays a sequence in transactions of random sizes, by applications of one ledger in turn.
+
+    Where the same one has the next turn it decides that before the one is stored.
+    """
     random = Random(seed)
     answers: list[Answer | None] = []
     rest = list(played)
+    before: _Together | None = None
     while rest:
         _, of_one_client = next(groupby(rest[: random.randint(1, 8)], lambda one: one.step.client))
-        batch = list(of_one_client)
-        rest = rest[len(batch) :]
-        answers += _ask_together(random.choice(casinos), batch)
-    return answers
+        together = _Together(random.choice(casinos), list(of_one_client))
+        rest = rest[len(together.played) :]
+        if before is not None and before.casino is not together.casino:
+            answers += before.answers()
+            before = None
+        together.batch.decide(after=None if before is None else before.batch)
+        answers += before.answers() if before is not None else ()
+        together.batch.send_off()
+        before = together
+    return answers + (before.answers() if before is not None else [])
 
 
 def ask(casino: Casino, step: Step) -> Played:
@@ -92,11 +102,19 @@ def ask(casino: Casino, step: Step) -> Played:
     return Played(step, _as_json(answer), before, head(casino))
 
 
-def _ask_together(casino: Casino, batch: list[Played]) -> list[Answer | None]:
-    read = [one.step for one in batch if one.answer is not None]
-    requests = [Request(_client(step), read_command(step.line)) for step in read]
-    answers = iter(execute_requests(casino, requests))
-    return [None if one.answer is None else _as_json(next(answers)) for one in batch]
+class _Together:
+    """Lines that share a transaction; those that cannot be read are left out of it."""
+
+    def __init__(self, casino: Casino, played: list[Played]) -> None:
+        self.casino = casino
+        self.played = played
+        read = [one.step for one in played if one.answer is not None]
+        requests = [Request(_client(step), read_command(step.line)) for step in read]
+        self.batch = Batch(casino, requests)
+
+    def answers(self) -> list[Answer | None]:
+        answers = iter(self.batch.answers())
+        return [None if one.answer is None else _as_json(next(answers)) for one in self.played]
 
 
 def _client(step: Step) -> Client:

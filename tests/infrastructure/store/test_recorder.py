@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,13 +12,19 @@ import psycopg
 import pytest
 from eventsourcing.persistence import DatabaseError, IntegrityError, StoredEvent
 from eventsourcing.tests.persistence import ApplicationRecorderTestCase
-from psycopg.errors import UniqueViolation
 
 from infrastructure.store.connection import Database
 from infrastructure.store.factory import EVENTS_TABLE, LedgerDatastore
 from infrastructure.store.memory import MemoryRecorder
 from infrastructure.store.recorder import LedgerRecorder
-from infrastructure.store.session import Beside, NotUpToDate, Remembered, Row, rows_of
+from infrastructure.store.session import (
+    AttemptSession,
+    Beside,
+    Columns,
+    NotUpToDate,
+    Remembered,
+    columns_of,
+)
 
 WRITERS, SAVES, EVENTS_A_SAVE = 4, 60, 5
 
@@ -32,8 +39,13 @@ def events(stream: str, *versions: int) -> list[StoredEvent]:
     return [StoredEvent(stream, version, "topic", b'{"at":"now"}') for version in versions]
 
 
-def new_rows(stream: str, *versions: int) -> list[Row]:
-    return rows_of(events(stream, *versions))
+def columns(stream: str, *versions: int) -> Columns:
+    return columns_of(events(stream, *versions))
+
+
+def store(attempt: AttemptSession, new: Columns, beside: Beside | None = None) -> None:
+    attempt.send_off(new, beside or Beside())
+    attempt.arrive()
 
 
 def rows(database: Database) -> list[tuple[Any, ...]]:
@@ -176,7 +188,7 @@ def test_what_stands_beside_the_events_is_stored_with_them_or_not_at_all(
         assert found == {("cli", "k"): answer, ("cli", "r"): refusal}
         assert list(found["cli", "k"].answer) == ["b", "a"]
         assert session.seed("S") == seed
-        session.append([], Beside([], seeds={"S": None}))
+        session.append(columns("a"), Beside([], seeds={"S": None}))
     with database.connect() as connection:
         assert connection.execute("SELECT shoe_id FROM ledger.seeds").fetchall() == []
 
@@ -215,7 +227,7 @@ def test_nothing_is_stored_for_a_key_that_was_refused_lately(recorder: LedgerRec
 
     attempt = recorder.attempting(0, new_streams=())
     with pytest.raises(NotUpToDate):
-        attempt.append(new_rows("a", 1), Beside([answer]))
+        store(attempt, columns("a", 1), Beside([answer]))
     with recorder.writing() as session:
         assert session.head == 0
 
@@ -225,7 +237,7 @@ def test_an_attempt_stores_events_and_answers_at_the_head_that_it_knows(
 ) -> None:
     answer = Remembered("cli", "k", {"f": "h"}, {"a": 1}, 2)
     attempt = recorder.attempting(0, new_streams=())
-    attempt.append(new_rows("a", 1, 2), Beside([answer]))
+    store(attempt, columns("a", 1, 2), Beside([answer]))
 
     with recorder.writing() as session:
         assert session.head == 2
@@ -240,7 +252,7 @@ def test_an_attempt_at_another_head_stores_nothing(recorder: LedgerRecorder, hea
 
     attempt = recorder.attempting(head, new_streams=())
     with pytest.raises(NotUpToDate):
-        attempt.append(new_rows("a", 1), Beside())
+        store(attempt, columns("a", 1))
     with recorder.writing() as session:
         assert session.head == 1
 
@@ -254,7 +266,7 @@ def test_an_attempt_with_a_version_or_a_key_that_is_there_stores_nothing(
     for stream, beside in (("a", Beside()), ("b", Beside([answer]))):
         attempt = recorder.attempting(1, new_streams=())
         with pytest.raises(NotUpToDate):
-            attempt.append(new_rows(stream, 1), beside)
+            store(attempt, columns(stream, 1), beside)
     with recorder.writing() as session:
         assert session.head == 1
 
@@ -269,48 +281,43 @@ def test_an_attempt_presumes_that_streams_are_new_only_where_it_begins_them(
     with pytest.raises(NotUpToDate):
         attempt.seed("S")
     with pytest.raises(NotUpToDate):
-        attempt.append(new_rows("account:A", 1), Beside())
+        store(attempt, columns("account:A", 1))
     with recorder.writing() as session:
         assert session.head == 0
 
 
-def test_rows_that_are_sent_ahead_are_stored_with_the_rest_or_not_at_all(
+def test_an_attempt_is_stored_while_nobody_waits_for_it(
+    recorder: LedgerRecorder, database: Database
+) -> None:
+    attempt = recorder.attempting(0, new_streams=())
+    attempt.send_off(columns("a", 1, 2), Beside())
+    assert attempt.head == 2
+
+    while not rows(database):
+        time.sleep(0.01)
+    assert rows(database) == [(1, "a", 1), (2, "a", 2)]
+    attempt.arrive()
+
+
+def test_an_attempt_whose_answer_was_given_once_says_that_it_has_to_ask(
     recorder: LedgerRecorder,
 ) -> None:
-    answer = Remembered("cli", "k", {}, {}, 5)
-    with recorder.writing() as session:
-        session.send(new_rows("a", 1, 2))
-        assert session.head == 2
-        session.send(new_rows("b", 1))
-        assert [event.originator_version for event in session.load(["a"])] == [1, 2]
-        session.send(new_rows("a", 3))
-        session.append(new_rows("a", 4), Beside([answer]))
-    turn = recorder.writing()
-    turn.__enter__().send(new_rows("c", 1))
-    turn.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-
-    with recorder.writing() as session:
-        assert session.head == 5
-        found, stored = session.recall([("cli", "k")], ("a", "b", "c"))
-    assert found == {("cli", "k"): answer}
-    assert [(event.originator_id, event.originator_version) for event in stored] == [
-        ("a", 1), ("b", 1), ("a", 2), ("a", 3), ("a", 4),
-    ]  # fmt: skip
+    attempt = recorder.attempting(0, new_streams=())
+    store(attempt, columns("a", 1))
+    with pytest.raises(NotUpToDate):
+        attempt.arrive()
 
 
-def test_a_version_that_is_there_is_found_when_rows_are_sent_ahead(
+def test_an_attempt_that_nobody_waits_for_takes_no_connection_from_the_next(
     recorder: LedgerRecorder,
 ) -> None:
-    recorder.insert_events(events("a", 1))
-    turn = recorder.writing()
-    session = turn.__enter__()
-    session.send(new_rows("a", 1))
-    with pytest.raises(UniqueViolation) as violation:
-        session.append([], Beside())
-    with pytest.raises(IntegrityError):
-        turn.__exit__(UniqueViolation, violation.value, None)
-    with recorder.writing() as session:
-        assert session.head == 1
+    for number in range(5):
+        with recorder.writing() as session:
+            head = session.head
+        attempt = recorder.attempting(head, new_streams=())
+        attempt.send_off(columns(f"a{number}", 1), Beside())
+        del attempt
+    recorder.insert_events(events("b", 1))
 
 
 @pytest.mark.tampers
