@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, tee
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -19,7 +19,13 @@ from infrastructure.commands.contract import (
     read_command,
     read_rules,
 )
-from infrastructure.commands.execution import Answer, Client, error_of, execute
+from infrastructure.commands.execution import (
+    Answer,
+    Client,
+    error_of,
+    execute,
+    execute_in_batches,
+)
 from infrastructure.importers.importing import import_rounds
 from infrastructure.importers.layouts import LAYOUTS
 from infrastructure.importers.reading import read_rounds
@@ -27,6 +33,7 @@ from infrastructure.simulation import simulate
 from infrastructure.store.errors import StoreUnavailable
 
 REFUSALS = 1
+_CLIENT = Client("cli")
 
 _AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -58,17 +65,19 @@ def run(
     """
     refused = False
     with _opened(file) as lines, writing() as casino:
-        numbered = enumerate(_lines(lines), 1)
-        while some := list(islice(numbered, batch)):
-            answers = _answers(casino, some)
-            for answer in answers:
+        portions = _portions(_lines(lines), batch)
+        # Whoever writes to a pipe may wait for an answer before the next command.
+        execute_all = _execute_ahead if Path(file).is_file() else _execute_each
+        for portion, answers in execute_all(casino, portions):
+            for answer in portion.answers(answers):
                 refused |= not answer["ok"]
                 print_json(answer)
             # Whoever reads the other end is to have them at once.
             sys.stdout.flush()
             if any(_found_no_store(answer) for answer in answers):
                 raise StoreUnavailable(
-                    f"Stopped at line {some[0][0]}, for the store is away: run the same file again"
+                    f"Stopped at line {portion.first_line}, for the store is away: "
+                    "run the same file again"
                 )
     raise typer.Exit(REFUSALS if refused else 0)
 
@@ -88,19 +97,48 @@ def _lines(source: BinaryIO) -> Iterator[bytes]:
         yield line.rstrip(b"\r\n")
 
 
-def _answers(casino: Casino, numbered: Sequence[tuple[int, bytes]]) -> list[Answer]:
-    """The answers to some lines, in order; those that can be read share a transaction."""
-    answers: list[Answer | None] = []
-    commands: list[Command] = []
-    for number, line in numbered:
-        try:
-            commands.append(read_command(line))
-            answers.append(None)
-        except NotACommand as refusal:
-            error = {**error_of(refusal), "line": number}
-            answers.append({"key": refusal.key, "ok": False, "replayed": False, "error": error})
-    executed = iter(execute(casino, commands, client=Client("cli")) if commands else ())
-    return [next(executed) if answer is None else answer for answer in answers]
+class _Portion:
+    """Lines whose commands share a transaction; what cannot be read is refused already."""
+
+    def __init__(self, numbered: Sequence[tuple[int, bytes]]) -> None:
+        self.first_line = numbered[0][0]
+        self.commands: list[Command] = []
+        self._refusals: list[Answer | None] = []
+        for number, line in numbered:
+            try:
+                self.commands.append(read_command(line))
+                self._refusals.append(None)
+            except NotACommand as refusal:
+                error = {**error_of(refusal), "line": number}
+                answer = {"key": refusal.key, "ok": False, "replayed": False, "error": error}
+                self._refusals.append(answer)
+
+    def answers(self, executed: Sequence[Answer]) -> list[Answer]:
+        """An answer for each line, in order, from those that the commands were given."""
+        rest = iter(executed)
+        return [refusal or next(rest) for refusal in self._refusals]
+
+
+def _portions(lines: Iterator[bytes], lines_max: int) -> Iterator[_Portion]:
+    numbered = enumerate(lines, 1)
+    while some := list(islice(numbered, lines_max)):
+        yield _Portion(some)
+
+
+def _execute_each(
+    casino: Casino, portions: Iterator[_Portion]
+) -> Iterator[tuple[_Portion, list[Answer]]]:
+    for portion in portions:
+        yield portion, execute(casino, portion.commands, client=_CLIENT)
+
+
+def _execute_ahead(
+    casino: Casino, portions: Iterator[_Portion]
+) -> Iterator[tuple[_Portion, list[Answer]]]:
+    """As `_execute_each`, with the next one decided while one is being stored."""
+    deciding, answering = tee(portions)
+    commands = (portion.commands for portion in deciding)
+    return zip(answering, execute_in_batches(casino, commands, client=_CLIENT), strict=True)
 
 
 def _found_no_store(answer: Answer) -> bool:

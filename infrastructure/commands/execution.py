@@ -107,7 +107,7 @@ class Batch:
         What cannot be decided ahead, and whatever is refused, is left to `answers`.
         """
         before = None if after is None else after._attempt
-        if after is not None and before is None:
+        if not self._requests or (after is not None and before is None):
             return
         new_streams = {
             stream_id
@@ -146,6 +146,8 @@ class Batch:
         A store that is away is tried again for some seconds; then every command
         is refused as `store_unavailable`, and the same commands may be sent again.
         """
+        if not self._requests:
+            return []
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             try:
