@@ -152,6 +152,8 @@ class Auditor:
             **dict.fromkeys(ACCOUNT_EVENTS, self._see_account),
             **dict.fromkeys(_MOVEMENTS, self._see_movement),
             **dict.fromkeys(_SHOE_EVENTS, self._see_shoe),
+            RoundOpened: self._see_opened,
+            CorrectionProposed: self._see_proposed,
             CorrectionFiled: self._see_filed,
             TableOpened: self._see_rules,
             RulesChanged: self._see_rules,
@@ -255,9 +257,17 @@ class Auditor:
                 return
             record = self._rounds[round_id] = RoundRecord(round_id, first_position=position)
         record.see(position, event)
-        if type(event) is RoundOpened:
+
+    def _see_opened(self, position: int, event: RoundOpened) -> None:
+        self._see_round(position, event)
+        round_id = event.originator_id.removeprefix("round:")
+        if round_id in self._rounds:
             self._claim_shoe(position, round_id, event.shoe_id)
-        elif type(event) is CorrectionProposed and self._is_whole:
+
+    def _see_proposed(self, position: int, event: CorrectionProposed) -> None:
+        self._see_round(position, event)
+        if self._is_whole:
+            round_id = event.originator_id.removeprefix("round:")
             self._propose(position, event.correction_id, round_id)
 
     def _see_account(self, position: int, event: AccountEvent) -> None:

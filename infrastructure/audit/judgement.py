@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from domain.bets import RETURNED, BetKind, Deal, Settlement, is_undecidable
+from domain.bets import RETURNED, BetKind, Deal, Result, Settlement, is_undecidable
 from domain.cards import DECK, Card
 from domain.round import BetSettled, RoundCorrected, RoundResolved
 from domain.rules import Rules
@@ -97,8 +97,9 @@ def _judge_deal(chapter: Chapter, round_id: str, findings: list[Finding]) -> Dea
         and not ruling.unexpected
         and max(len(chapter.player), len(chapter.banker)) <= 3
     ):
-        _judge_declared(chapter.resolved, ruling, round_id, findings)
-        return _deal(chapter, ruling)
+        deal = _deal(chapter, ruling)
+        _judge_declared(chapter.resolved, deal, round_id, findings)
+        return deal
     two = f"two-card totals player {sum(_points(chapter.player[:2])) % 10}, "
     two += f"banker {sum(_points(chapter.banker[:2])) % 10}"
     for hand, cards in hands.items():
@@ -110,8 +111,9 @@ def _judge_deal(chapter: Chapter, round_id: str, findings: list[Finding]) -> Dea
         detail = f"the {ruling.missing.value} hand had to draw ({two})"
         findings.append(Finding(_MISSING[ruling.missing], detail, round_id))
         return None
-    _judge_declared(chapter.resolved, ruling, round_id, findings)
-    return _deal(chapter, ruling)
+    deal = _deal(chapter, ruling)
+    _judge_declared(chapter.resolved, deal, round_id, findings)
+    return deal
 
 
 def _deal(chapter: Chapter, ruling: Ruling) -> Deal:
@@ -127,22 +129,22 @@ def _deal(chapter: Chapter, ruling: Ruling) -> Deal:
 
 def _judge_declared(
     declared: RoundResolved | RoundCorrected | None,
-    ruling: Ruling,
+    ruled: Deal,
     round_id: str,
     findings: list[Finding],
 ) -> None:
     if declared is None:
-        detail = f"no outcome was declared, ruled {ruling.outcome.value}"
+        detail = f"no outcome was declared, ruled {ruled.outcome.value}"
         findings.append(Finding(Code.OUTCOME_MISMATCH, detail, round_id))
         return
-    if declared.player_total != ruling.player_total:
-        detail = f"recorded {declared.player_total}, ruled {ruling.player_total}"
+    if declared.player_total != ruled.player_total:
+        detail = f"recorded {declared.player_total}, ruled {ruled.player_total}"
         findings.append(Finding(Code.PLAYER_TOTAL_MISMATCH, detail, round_id))
-    if declared.banker_total != ruling.banker_total:
-        detail = f"recorded {declared.banker_total}, ruled {ruling.banker_total}"
+    if declared.banker_total != ruled.banker_total:
+        detail = f"recorded {declared.banker_total}, ruled {ruled.banker_total}"
         findings.append(Finding(Code.BANKER_TOTAL_MISMATCH, detail, round_id))
-    if declared.outcome is not ruling.outcome:
-        detail = f"recorded {declared.outcome.value}, ruled {ruling.outcome.value}"
+    if declared.outcome is not ruled.outcome:
+        detail = f"recorded {declared.outcome.value}, ruled {ruled.outcome.value}"
         findings.append(Finding(Code.OUTCOME_MISMATCH, detail, round_id))
 
 
@@ -181,7 +183,7 @@ def _judge_settlements(
 
 
 def _is_as_ruled(record: RoundRecord, chapter: Chapter, deal: Deal) -> bool:
-    """Whether every bet was settled once and as it should be, which is nearly always so."""
+    """Whether every bet was settled once, in turn and as it should be: nearly always so."""
     opened, bets = record.opened, chapter.bets
     if opened is None or chapter.cancelled or chapter.gone or chapter.is_void:
         return False
@@ -189,15 +191,19 @@ def _is_as_ruled(record: RoundRecord, chapter: Chapter, deal: Deal) -> bool:
         deal.player_cards + deal.banker_cards
     ):
         return False
-    settled = {settlement.bet_id: settlement for settlement in chapter.settlements}
     rules = opened.rules
-    for bet_id, bet in bets.items():
-        settlement = settled.get(bet_id)
-        if settlement is None or settlement.stake_minor != bet.stake_minor:
+    # What has not won comes to the same whatever its stake.
+    not_won: dict[BetKind, Settlement] = {}
+    for bet, settlement in zip(bets.values(), chapter.settlements, strict=True):
+        if settlement.bet_id != bet.bet_id or settlement.stake_minor != bet.stake_minor:
             return False
         if bet.bet not in rules.odds:
             return False
-        ruled = rules.settle(bet.bet, bet.stake_minor, deal)
+        ruled = not_won.get(bet.bet)
+        if ruled is None:
+            ruled = rules.settle(bet.bet, bet.stake_minor, deal)
+            if ruled.result is not Result.WON:
+                not_won[bet.bet] = ruled
         if (
             settlement.result is not ruled.result
             or settlement.win_minor != ruled.win_minor

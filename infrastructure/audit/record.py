@@ -4,7 +4,8 @@ The auditor sees every event of a ledger: it collects raw facts here and leaves
 the folding of aggregates, which copies a whole state at each event, to others.
 """
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any, get_args
 
 from domain.account import (
     CommissionCharged,
@@ -129,7 +130,7 @@ class Chapter:
 
 
 class RoundRecord:
-    """What was recorded of one round, chapter by chapter; the last one holds.
+    """What was recorded of one round, chapter by chapter; the last one, `now`, holds.
 
     `first_position` is where it was first heard of, `opened_position` where it
     was opened; `gaps` says where its stream is broken. `reversals` are those
@@ -140,6 +141,7 @@ class RoundRecord:
         "chapters",
         "first_position",
         "gaps",
+        "now",
         "opened",
         "opened_position",
         "proposals",
@@ -156,15 +158,11 @@ class RoundRecord:
         self.version = 0
         self.gaps: list[str] = []
         self.opened: RoundOpened | None = None
-        self.chapters = [Chapter()]
+        self.now = Chapter()
+        self.chapters = [self.now]
         self.proposals: list[CorrectionProposed] = []
         self.rejections: list[CorrectionRejected] = []
         self.reversals: list[SettlementReversed] = []
-
-    @property
-    def now(self) -> Chapter:
-        """What holds."""
-        return self.chapters[-1]
 
     @property
     def played(self) -> Chapter:
@@ -189,46 +187,14 @@ class RoundRecord:
         if version != self.version + 1:
             self._add_gap(version)
         self.version = version
-        now = self.chapters[-1]
-        # The commonest first: each case that does not match costs time.
-        match event:
-            case CardDealt() | ThirdCardDrawn():
-                (now.player if event.hand is Hand.PLAYER else now.banker).append(event.card)
-                now.dealt.append(event.card)
-            case BetPlaced():
-                now.bets[event.bet_id] = event
-            case BetSettled():
-                now.settlements.append(event)
-            case RoundOpened():
-                if self.opened is None:
-                    self.opened, self.opened_position = event, position
-            case RoundResolved():
-                now.resolved = event
-            case RoundSettled():
-                now.is_settled, now.is_void = True, False
-                now.version = event.originator_version
-            case BettingClosed():
-                pass
-            case BetCancelled():
-                now.cancelled.add(event.bet_id)
-            case RoundVoided():
-                now.is_settled, now.is_void = False, True
-            case CorrectionProposed():
-                self.proposals.append(event)
-            case CorrectionRejected():
-                self.rejections.append(event)
-            case RoundCorrected():
-                self.chapters.append(now.corrected_by(position, event, self.reversals))
-                self.reversals = []
-            case _:
-                assert_never(event)
+        _CHANGES[type(event)](self, position, event)
 
     def see_movement(self, event: StakeMovement) -> None:
         """Takes in an account event that names the round."""
         if type(event) is SettlementReversed:
             self.reversals.append(event)
         else:
-            self.chapters[-1].movements.append(event)
+            self.now.movements.append(event)
 
     def see_unreadable(self, event: Unreadable) -> None:
         """Takes in that an event of the stream cannot be decoded."""
@@ -239,6 +205,80 @@ class RoundRecord:
 
     def _add_gap(self, version: int) -> None:
         self.gaps.append(describe_gap(f"round:{self.round_id}", version, after=self.version))
+
+
+def _opened(record: RoundRecord, position: int, event: RoundOpened) -> None:
+    if record.opened is None:
+        record.opened, record.opened_position = event, position
+
+
+def _bet_placed(record: RoundRecord, _: int, event: BetPlaced) -> None:
+    record.now.bets[event.bet_id] = event
+
+
+def _bet_cancelled(record: RoundRecord, _: int, event: BetCancelled) -> None:
+    record.now.cancelled.add(event.bet_id)
+
+
+def _betting_closed(_record: RoundRecord, _position: int, _event: BettingClosed) -> None:
+    pass
+
+
+def _dealt(record: RoundRecord, _: int, event: CardDealt | ThirdCardDrawn) -> None:
+    now = record.now
+    (now.player if event.hand is Hand.PLAYER else now.banker).append(event.card)
+    now.dealt.append(event.card)
+
+
+def _resolved(record: RoundRecord, _: int, event: RoundResolved) -> None:
+    record.now.resolved = event
+
+
+def _bet_settled(record: RoundRecord, _: int, event: BetSettled) -> None:
+    record.now.settlements.append(event)
+
+
+def _settled(record: RoundRecord, _: int, event: RoundSettled) -> None:
+    now = record.now
+    now.is_settled, now.is_void = True, False
+    now.version = event.originator_version
+
+
+def _voided(record: RoundRecord, _: int, __: RoundVoided) -> None:
+    record.now.is_settled, record.now.is_void = False, True
+
+
+def _proposed(record: RoundRecord, _: int, event: CorrectionProposed) -> None:
+    record.proposals.append(event)
+
+
+def _rejected(record: RoundRecord, _: int, event: CorrectionRejected) -> None:
+    record.rejections.append(event)
+
+
+def _corrected(record: RoundRecord, position: int, event: RoundCorrected) -> None:
+    record.now = record.now.corrected_by(position, event, record.reversals)
+    record.chapters.append(record.now)
+    record.reversals = []
+
+
+# A table, for each case of a match that is not met costs as much as all that is done here.
+_CHANGES: dict[type, Callable[[RoundRecord, int, Any], None]] = {
+    RoundOpened: _opened,
+    BetPlaced: _bet_placed,
+    BetCancelled: _bet_cancelled,
+    BettingClosed: _betting_closed,
+    CardDealt: _dealt,
+    ThirdCardDrawn: _dealt,
+    RoundResolved: _resolved,
+    BetSettled: _bet_settled,
+    RoundSettled: _settled,
+    RoundVoided: _voided,
+    CorrectionProposed: _proposed,
+    CorrectionRejected: _rejected,
+    RoundCorrected: _corrected,
+}
+assert _CHANGES.keys() == set(get_args(RoundEvent))
 
 
 def describe_gap(stream: str, version: int, *, after: int) -> str:

@@ -243,7 +243,7 @@ def _marked(chapter: Chapter) -> tuple[str, ...]:
     names = {
         movement.originator_id.removeprefix("account:")
         for movement in chapter.movements
-        if isinstance(movement, CommissionMarked)
+        if type(movement) is CommissionMarked
     }
     return tuple(sorted(names))
 

@@ -196,7 +196,9 @@ def test_each_golden_event_is_read_in_bulk_as_it_is_one_by_one(path):
         (line(STATE.replace(b"500", b'500,"tip":1')), 1),
         (line(STATE.replace(b"500", b'500,"class_version":1')), 1),
         (line(STATE.replace(b"500", b'500,"class_version" : 1')), 1),
-        (line(STATE.replace(b"500", b'500,"topic":"account.commission_charged"')), 1),
+        (line(STATE.replace(b"500", b'500,"topic":"account.commission_marked"')), 1),
+        (line(STATE.replace(b"500", b'500,"topic" : "account.commission_marked"')), 1),
+        (line(STATE.replace(b"500", b'500,"t\\u006fpic":"account.commission_marked"')), 1),
         (line(STATE.replace(b"500", b'500,"originator_id":"account:bob"')), 1),
         (line(STATE.replace(b"500", b'500,"originator_id" : "account:bob"')), 1),
         (line(STATE.replace(b"500", b'500,"originator\\u005fid":"account:bob"')), 1),
@@ -209,6 +211,12 @@ def test_each_golden_event_is_read_in_bulk_as_it_is_one_by_one(path):
 )
 def test_lines_that_are_not_just_as_this_program_writes_them_are_not_read_in_bulk(lines, count):
     assert read_lines(lines, count) is None
+
+
+def test_a_state_that_names_its_own_topic_is_read_in_bulk_as_it_is_one_by_one():
+    state = STATE.replace(b"500", b'500,"topic":"account.commission_charged"')
+
+    assert read_lines(line(state), 1) == [MAPPER.to_domain_event(stored(state))] == [CHARGED]
 
 
 def test_a_state_of_an_older_version_is_not_read_in_bulk_though_it_has_the_newest_shape(

@@ -73,6 +73,7 @@ BROKEN: dict[str, list[StoredEvent]] = {
     "another stream by an escaped name": [saying(b'"originator\\u005fid":"account:b"')],
     "another stream after a blank": [saying(b'"originator_id" : "account:b"')],
     "another topic": [saying(b'"topic":"account.funds_withdrawn"')],
+    "another topic after a blank": [saying(b'"topic" : "account.funds_withdrawn"')],
     "another topic by an escaped name": [saying(b'"t\\u006fpic":"account.funds_withdrawn"')],
     "another version": [saying(b'"originator_version":2')],
     "a version that is none": [saying(b'"originator_version":"1"')],
@@ -109,6 +110,7 @@ BROKEN: dict[str, list[StoredEvent]] = {
 # What is written otherwise than this program does and is read all the same.
 ODD: dict[str, list[StoredEvent]] = {
     "its own stream named": [saying(b'"originator_id":"account:a"')],
+    "its own topic named": [saying(b'"topic":"account.funds_deposited"')],
     "its own version named": [saying(b'"originator_version":1')],
     "its class_version named": [saying(b'"class_version":1')],
     "blanks": [deposited(state=STATE.replace(b":", b": ").replace(b": 15: 00", b":15:00"))],
@@ -232,8 +234,10 @@ def test_an_event_that_is_written_otherwise_is_read_as_it_is_one_by_one(connecti
     assert str(page[0].event.at.tzinfo) == "UTC"
 
 
+@pytest.mark.parametrize("piece_size", [1, 2, 500])
 @pytest.mark.parametrize("positions", [(2, 3, 4), (1, 3, 4), (1, 2, 9), (5, 7, 11)])
-def test_a_gap_in_the_positions_moves_no_event(connection, positions):
+def test_a_gap_in_the_positions_moves_no_event(connection, monkeypatch, positions, piece_size):
+    monkeypatch.setattr(reader_module, "PIECE_SIZE", piece_size)
     rows = list(zip(positions, golden()[:3], strict=True))
     store(connection, rows)
 
@@ -264,8 +268,12 @@ def test_a_state_of_an_older_version_is_brought_to_the_newest_shape(connection, 
     assert [entry.event.currency for entry in page[:2]] == ["GBP", "USD"]
 
 
-def test_pages_give_every_event_once_whichever_page_is_broken(connection, monkeypatch, bulk):
+@pytest.mark.parametrize("piece_size", [1, 3, 500])
+def test_pages_give_every_event_once_whichever_page_is_broken(
+    connection, monkeypatch, bulk, piece_size
+):
     monkeypatch.setattr(reader_module, "PAGE_SIZE", 7)
+    monkeypatch.setattr(reader_module, "PIECE_SIZE", piece_size)
     streams = (f"stream:{number}" for number in count())
     events = [each for _ in range(4) for each in golden(next(streams))]
     broken = [each for name in BROKEN for each in BROKEN[name]]
@@ -308,6 +316,33 @@ def test_a_page_that_is_read_ahead_is_not_mixed_up_with_what_is_asked_meanwhile(
         entries += page
 
     assert entries == one_by_one(rows)
+
+
+def test_a_connection_that_ends_while_a_page_is_read_ahead_is_told_as_it_is_otherwise(
+    connection, superuser_url, monkeypatch
+):
+    monkeypatch.setattr(reader_module, "PAGE_SIZE", 5)
+    store(connection, numbered(golden()))
+    with psycopg.connect(superuser_url, autocommit=True) as lost:
+        pages = LogReader(lost).pages()
+        next(pages)
+        connection.execute("SELECT pg_terminate_backend(%s, 5000)", (lost.info.backend_pid,))
+        with pytest.raises(psycopg.OperationalError):
+            list(pages)
+
+
+def test_a_page_that_the_server_refuses_to_read_ahead_is_told_as_it_is_otherwise(
+    connection, monkeypatch
+):
+    monkeypatch.setattr(reader_module, "PAGE_SIZE", 5)
+    store(connection, numbered(golden()))
+    pages = LogReader(connection).pages()
+    next(pages)
+    connection.execute("SET statement_timeout = 1")
+    with psycopg.connect(connection.info.dsn, autocommit=False) as other:
+        other.execute("LOCK TABLE ledger.stored_events")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            list(pages)
 
 
 def test_an_empty_log_has_no_page(connection):
