@@ -338,7 +338,8 @@ class Casino(Application[str]):
             if not self._known or (after is not None and after.head_before != head):
                 raise NotUpToDate
             if after is not None:
-                known = _Overlaid(after.aggregates, self._known)
+                # A copy, for the attempt itself holds what it was decided after.
+                known = _Overlaid(dict(after.aggregates), self._known)
                 head = after.position
             session = self._sessions.attempting(head, new_streams=new_streams)
             yield Attempt(session, self._event_mapper, known, self._known_seeds)

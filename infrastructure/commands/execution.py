@@ -104,7 +104,8 @@ class Batch:
     def decide(self, *, after: "Batch | None" = None) -> None:
         """Decides the commands, on what a batch that was sent off is to come to.
 
-        What cannot be decided ahead, and whatever is refused, is left to `answers`.
+        What cannot be decided ahead, and whatever is refused, is left to `answers`,
+        which also meets again, and tells, whatever breaks here or in `send_off`.
         """
         before = None if after is None else after._attempt
         if not self._requests or (after is not None and before is None):
@@ -118,7 +119,6 @@ class Batch:
             with self._casino.attempt(new_streams=new_streams, after=before) as attempt:
                 self._decided = _answer_all(attempt, self._requests)
         except Exception:
-            # A bug is met again, and told, by whoever asks for the answers.
             return
         # Only a turn knows whether a key that is refused was answered before.
         if all(answer["ok"] for answer in self._decided):
@@ -136,7 +136,7 @@ class Batch:
         if self._attempt is not None:
             try:
                 self._attempt.send_off()
-            except (NotUpToDate, *_AWAY):
+            except Exception:
                 self._attempt = None
 
     def answers(self) -> list[Answer]:
@@ -207,7 +207,7 @@ def execute_in_batches(
 ) -> Iterator[list[Answer]]:
     """Runs a client's commands a transaction at a time: the next is decided while one is stored.
 
-    The next is not stored before the caller has taken, and not minded, the answers of the one.
+    It is sent off when the caller comes back for it: whoever minds an answer stops there.
     """
     before: Batch | None = None
     for commands in batches:

@@ -1,8 +1,10 @@
 """Whatever happens to the store, a command is answered once and stored once."""
 
+import gc
 import json
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from infrastructure.casino import Casino
+from infrastructure.casino import Attempt, Casino
 from infrastructure.commands import execution
 from infrastructure.commands.contract import read_command
 from infrastructure.commands.execution import Batch, Client, Request, execute, execute_in_batches
@@ -366,6 +368,38 @@ def test_what_is_minded_about_a_batch_keeps_the_next_one_from_being_stored(datab
         (answer,) = send(casino, {**DEPOSIT, "key": "next"})
 
     assert (answer["replayed"], answer["result"]["available_minor"]) == (False, 200)
+
+
+def test_what_was_decided_one_after_another_is_not_held_in_memory(casino, monkeypatch):
+    attempts: list[weakref.ref[Attempt]] = []
+    arrive = Attempt.arrive
+
+    def noted(attempt: Attempt) -> None:
+        attempts.append(weakref.ref(attempt))
+        arrive(attempt)
+
+    monkeypatch.setattr(Attempt, "arrive", noted)
+    send(casino, OPEN)
+    read = [[read_command(json.dumps({**DEPOSIT, "key": str(n)}).encode())] for n in range(10)]
+    for _ in execute_in_batches(casino, read, client=CLIENT):
+        gc.collect()
+        assert len([each for each in attempts if each() is not None]) <= 2
+    assert len(attempts) == 10
+
+
+def test_what_cannot_be_laid_out_is_told_by_the_answers(casino, database, monkeypatch):
+    def broken(*_: Any) -> None:
+        raise ValueError("cannot be laid out")
+
+    send(casino, OPEN)
+    monkeypatch.setattr("infrastructure.store.mapper.EventMapper.to_columns", broken)
+    with pytest.raises(ValueError, match="laid out"):
+        send(casino, DEPOSIT)
+    monkeypatch.undo()
+    (answer,) = send(casino, DEPOSIT)
+
+    assert (answer["replayed"], answer["result"]["available_minor"]) == (False, 100)
+    assert stored(database) == [("account:a", 1), ("account:a", 2)]
 
 
 def test_a_reply_that_is_lost_between_two_batches_repeats_and_loses_nothing(
