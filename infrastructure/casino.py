@@ -169,10 +169,17 @@ class Book:
         self.seeds = self._seeds_before
         self.begin()
 
-    def _columns(self) -> Columns:
+    def brought(self) -> tuple[Columns, Beside]:
+        """All that the turn has brought, as it is stored."""
+        states = [
+            keep(aggregate)
+            for stream_id, aggregate in self.aggregates.items()
+            if isinstance(aggregate, Account)
+            and is_due(aggregate, before=self._at_first[stream_id].version)
+        ]
         # The library's way to store events checks each against a protocol and makes
         # two objects of it, which takes longer than all the rest of storing it.
-        return self._mapper.to_columns(self.events)
+        return self._mapper.to_columns(self.events), Beside(self.remembered, states, self.seeds)
 
     def _take_known(self, stream_ids: Collection[str]) -> set[str]:
         """Takes streams that are in memory into the turn; returns those that are not."""
@@ -197,60 +204,30 @@ class Book:
         self._at_first.update(aggregates)
         self.aggregates.update(aggregates)
 
-    def _beside(self) -> Beside:
-        states = [
-            keep(aggregate)
-            for stream_id, aggregate in self.aggregates.items()
-            if isinstance(aggregate, Account)
-            and is_due(aggregate, before=self._at_first[stream_id].version)
-        ]
-        return Beside(self.remembered, states, self.seeds)
 
-
-class Turn(Book):
-    """A turn's work, which ends with the right to append."""
-
-    def __init__(
-        self,
-        session: TurnSession,
-        mapper: EventMapper,
-        known: "Known",
-        known_seeds: dict[str, bytes],
-    ) -> None:
-        super().__init__(session, mapper, known, known_seeds)
-        self._turn = session
-
-    def store(self) -> None:
-        """Stores all that the turn has brought."""
-        self._turn.append(self._columns(), self._beside())
-        self.events = []
-
-
-class Attempt(Book):
+class Attempt:
     """A turn's work that is decided without the lock, and is checked where it is stored.
 
-    `head_before` is the head that it rests on.
+    `head_before` is the head that it rests on, `head` the one that it comes to
+    once it is sent off.
     """
 
-    def __init__(
-        self,
-        session: AttemptSession,
-        mapper: EventMapper,
-        known: "Known",
-        known_seeds: dict[str, bytes],
-    ) -> None:
-        super().__init__(session, mapper, known, known_seeds)
-        self._attempted = session
+    def __init__(self, session: AttemptSession, book: Book) -> None:
+        self.book = book
         self.head_before = session.head
+        self._session = session
+
+    @property
+    def head(self) -> int:
+        return self._session.head
 
     def send_off(self) -> None:
         """Sends off all that was decided, without waiting until it is stored."""
-        self._attempted.send_off(self._columns(), self._beside())
-        self.events = []
+        self._session.send_off(*self.book.brought())
 
     def arrive(self) -> None:
         """Waits until what was sent off is stored; raises NotUpToDate where it was not taken."""
-        self._attempted.arrive()
+        self._session.arrive()
 
 
 class Known(Protocol):
@@ -314,9 +291,9 @@ class Casino(Application[str]):
             try:
                 with self._sessions.writing() as session:
                     self._drop_changed(session)
-                    book = Turn(session, self._event_mapper, self._known, self._known_seeds)
+                    book = self._book(session, self._known)
                     yield book
-                    book.store()
+                    session.append(*book.brought())
                     head = session.head
             except BaseException:
                 self._forget()
@@ -339,10 +316,10 @@ class Casino(Application[str]):
                 raise NotUpToDate
             if after is not None:
                 # A copy, for the attempt itself holds what it was decided after.
-                known = _Overlaid(dict(after.aggregates), self._known)
-                head = after.position
+                known = _Overlaid(dict(after.book.aggregates), self._known)
+                head = after.head
             session = self._sessions.attempting(head, new_streams=new_streams)
-            yield Attempt(session, self._event_mapper, known, self._known_seeds)
+            yield Attempt(session, self._book(session, known))
 
     def confirm(self, attempt: Attempt) -> None:
         """Waits until an attempt that was sent off is stored.
@@ -359,15 +336,14 @@ class Casino(Application[str]):
         with self._deciding:
             # Where a turn has come in between it has dropped what this one changed.
             if self._known_at == attempt.head_before:
-                self._keep(attempt, attempt.position)
+                self._keep(attempt.book, attempt.head)
 
     @property
     def _sessions(self) -> Sessions:
         return cast(Sessions, self.recorder)
 
-    @property
-    def _event_mapper(self) -> EventMapper:
-        return cast(EventMapper, self.mapper)
+    def _book(self, session: Session, known: Known) -> Book:
+        return Book(session, cast(EventMapper, self.mapper), known, self._known_seeds)
 
     def _forget(self) -> None:
         # Whoever decides at this moment goes on with what was there.

@@ -63,7 +63,7 @@ from infrastructure.store.connection import Database, open_database
 from infrastructure.store.embedded import EmbeddedServer
 from infrastructure.store.mapper import EventMapper
 from infrastructure.store.reader import LogReader
-from infrastructure.store.session import Beside, ClientKey, Columns, Found, Remembered
+from infrastructure.store.session import ClientKey, Found, Remembered
 from projections import runner
 from scripts import bench_export
 
@@ -442,14 +442,8 @@ class _Nowhere:
     def load(self, stream_ids: Collection[str]) -> Sequence[Found]:  # noqa: ARG002
         return ()
 
-    def changed_since(self, position: int) -> set[str] | None:
-        raise AssertionError(position)
-
     def seed(self, shoe_id: str) -> bytes:
         raise AssertionError(shoe_id)
-
-    def append(self, events: Columns, beside: Beside) -> None:
-        raise AssertionError((events, beside))
 
 
 def plan(*, seed: int = 1) -> tuple[list[Command], list[PlayRound]]:

@@ -117,7 +117,7 @@ class Batch:
         }
         try:
             with self._casino.attempt(new_streams=new_streams, after=before) as attempt:
-                self._decided = _answer_all(attempt, self._requests)
+                self._decided = _answer_all(attempt.book, self._requests)
         except Exception:
             return
         # Only a turn knows whether a key that is refused was answered before.

@@ -61,9 +61,10 @@ class PostgresAttempt:
         if beside.seeds or not is_accepted or not self._new_streams <= begun:
             raise NotUpToDate
         with self._that_no_lost_connection_is_left(), ExitStack() as taken:
-            self._connection = taken.enter_context(self._datastore.get_connection())
-            send_append(self._connection, self._head, events, beside.remembered, beside.states)
+            connection = taken.enter_context(self._datastore.get_connection())
+            send_append(connection, self._head, events, beside.remembered, beside.states)
             self._taken = taken.pop_all()
+        self._connection = connection
         self._head += len(events)
 
     def arrive(self) -> None:
