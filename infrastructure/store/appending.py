@@ -57,12 +57,14 @@ def send_append(
 def is_appended(connection: Connection[Any]) -> bool:
     """Waits for the statement's answer: whether all is stored, or nothing for the head is another.
 
-    Raises psycopg's errors.
+    Raises psycopg's errors. One that the server met at the commit comes after
+    a result that looks like a success.
     """
-    result = connection.wait(generators.fetch_many(connection.pgconn))[0]
-    if result.status != ExecStatus.TUPLES_OK:
-        raise error_from_result(result)
-    return bool(result.get_value(0, 0) == _TRUE)
+    results = connection.wait(generators.fetch_many(connection.pgconn))
+    for result in results:
+        if result.status != ExecStatus.TUPLES_OK:
+            raise error_from_result(result)
+    return bool(results[0].get_value(0, 0) == _TRUE)
 
 
 def columns(remembered: Sequence[Remembered]) -> tuple[Texts, Texts, Texts, Texts]:

@@ -5,7 +5,7 @@ import json
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -368,6 +368,61 @@ def test_what_is_minded_about_a_batch_keeps_the_next_one_from_being_stored(datab
         (answer,) = send(casino, {**DEPOSIT, "key": "next"})
 
     assert (answer["replayed"], answer["result"]["available_minor"]) == (False, 200)
+
+
+@pytest.fixture
+def failing_commit(superuser_url: str) -> Callable[[], None]:
+    """Lets the server fail at the next commit that stores events, after it has said what it did."""
+
+    def prepare() -> None:
+        with psycopg.connect(superuser_url, autocommit=True) as superuser:
+            superuser.execute(
+                """
+                CREATE SEQUENCE public.commits;
+                GRANT ALL ON SEQUENCE public.commits TO PUBLIC;
+                CREATE FUNCTION public.fail_once() RETURNS trigger LANGUAGE plpgsql AS $fail$
+                BEGIN
+                    IF nextval('public.commits') = 1 THEN
+                        RAISE EXCEPTION 'the commit fails' USING ERRCODE = 'query_canceled';
+                    END IF;
+                    RETURN NULL;
+                END $fail$;
+                CREATE CONSTRAINT TRIGGER fails AFTER INSERT ON ledger.stored_events
+                    DEFERRABLE INITIALLY DEFERRED
+                    FOR EACH ROW EXECUTE FUNCTION public.fail_once();
+                """
+            )
+
+    return prepare
+
+
+@pytest.mark.tampers
+def test_a_command_whose_commit_fails_is_not_said_to_be_stored(casino, database, failing_commit):
+    send(casino, OPEN)
+    failing_commit()
+    (answer,) = send(casino, DEPOSIT)
+
+    assert (answer["ok"], answer["replayed"]) == (True, False)
+    assert stored(database) == [("account:a", 1), ("account:a", 2)]
+
+
+@pytest.mark.tampers
+def test_a_batch_is_decided_again_where_the_commit_of_the_one_before_fails(
+    casino, database, failing_commit
+):
+    send(casino, OPEN)
+    failing_commit()
+    one = batch(casino, DEPOSIT)
+    one.decide()
+    one.send_off()
+    other = batch(casino, {**DEPOSIT, "command": "withdraw", "key": "out"})
+    other.decide(after=one)
+    answers = one.answers()
+    other.send_off()
+    answers += other.answers()
+
+    assert [answer["result"]["available_minor"] for answer in answers] == [100, 0]
+    assert stored(database) == [("account:a", 1), ("account:a", 2), ("account:a", 3)]
 
 
 def test_what_was_decided_one_after_another_is_not_held_in_memory(casino, monkeypatch):
