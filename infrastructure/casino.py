@@ -321,18 +321,21 @@ class Casino(Application[str]):
             session = self._sessions.attempting(head, new_streams=new_streams)
             yield Attempt(session, self._book(session, known))
 
+    def send_off(self, attempt: Attempt) -> None:
+        """Sends off what an attempt has decided, without waiting until it is stored.
+
+        Raises NotUpToDate where only a turn can tell whether it may be stored.
+        """
+        with self._trusting_memory_no_more():
+            attempt.send_off()
+
     def confirm(self, attempt: Attempt) -> None:
         """Waits until an attempt that was sent off is stored.
 
         Raises NotUpToDate where what it rested on did not hold; nothing was stored then.
         """
-        try:
+        with self._trusting_memory_no_more():
             attempt.arrive()
-        except NotUpToDate:
-            raise
-        except BaseException:
-            self._forget()
-            raise
         with self._deciding:
             # Where a turn has come in between it has dropped what this one changed.
             if self._known_at == attempt.head_before:
@@ -345,8 +348,19 @@ class Casino(Application[str]):
     def _book(self, session: Session, known: Known) -> Book:
         return Book(session, cast(EventMapper, self.mapper), known, self._known_seeds)
 
+    @contextmanager
+    def _trusting_memory_no_more(self) -> Iterator[None]:
+        """Where the store fails; what it was only not up to date with a turn finds out."""
+        try:
+            yield
+        except NotUpToDate:
+            raise
+        except BaseException:
+            with self._deciding:
+                self._forget()
+            raise
+
     def _forget(self) -> None:
-        # Whoever decides at this moment goes on with what was there.
         self._known = OrderedDict()
         self._known_seeds = {}
         self._known_at = 0

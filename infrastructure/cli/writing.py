@@ -67,7 +67,7 @@ def run(
     with _opened(file) as lines, writing() as casino:
         portions = _portions(_lines(lines), batch)
         # Whoever writes to a pipe may wait for an answer before the next command.
-        execute_all = _execute_ahead if Path(file).is_file() else _execute_each
+        execute_all = _execute_ahead if file != "-" and Path(file).is_file() else _execute_each
         for portion, answers in execute_all(casino, portions):
             for answer in portion.answers(answers):
                 refused |= not answer["ok"]

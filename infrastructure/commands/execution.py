@@ -135,7 +135,7 @@ class Batch:
             self._attempt = None
         if self._attempt is not None:
             try:
-                self._attempt.send_off()
+                self._casino.send_off(self._attempt)
             except Exception:
                 self._attempt = None
 
@@ -209,17 +209,24 @@ def execute_in_batches(
 
     It is sent off when the caller comes back for it: whoever minds an answer stops there.
     """
-    before: Batch | None = None
-    for commands in batches:
-        requests = [Request(client, command) for command in commands]
-        batch = Batch(casino, requests, is_whole=is_whole)
-        batch.decide(after=before)
-        if before is not None:
-            yield before.answers()
-        batch.send_off()
-        before = batch
-    if before is not None:
-        yield before.answers()
+    being_stored: Batch | None = None
+    try:
+        for commands in batches:
+            requests = [Request(client, command) for command in commands]
+            batch = Batch(casino, requests, is_whole=is_whole)
+            batch.decide(after=being_stored)
+            if being_stored is not None:
+                before, being_stored = being_stored, None
+                yield before.answers()
+            batch.send_off()
+            being_stored = batch
+    except Exception:
+        # The next ones could not be had, and this one is stored all the same.
+        if being_stored is not None:
+            yield being_stored.answers()
+        raise
+    if being_stored is not None:
+        yield being_stored.answers()
 
 
 def _answer_all(book: Book, requests: Sequence[Request]) -> list[Answer]:

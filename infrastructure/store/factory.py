@@ -80,8 +80,8 @@ class Factory(postgres.PostgresFactory):
         conninfo = self.env.get(self.PUNTO_CONNINFO)
         if not conninfo:
             raise OSError(f"{self.PUNTO_CONNINFO} is not in the application's environment")
-        # An application takes one turn at a time. A larger pool would fill up with every
-        # connection that was lost, and stay so.
+        # An application has one sequence of attempts under way, or takes a turn. A larger pool
+        # would fill up with every connection that was lost, and stay so.
         self.datastore = LedgerDatastore(conninfo, max_overflow=1)
 
     def env_create_table(self) -> bool:

@@ -236,17 +236,15 @@ def _free_for_threads() -> Iterator[None]:
 
     With the usual 5 ms between the turns of two threads, it would ask when the page
     before is done with. And pages come and go without a cycle: the collector would
-    look through each of them several times, and through what was there before.
+    look through each of them several times.
     """
     interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(min(interval, SWITCH_SECONDS))
-    gc.freeze()
     gc.set_threshold(max(thresholds[0], 4 * PAGE_SIZE), *thresholds[1:])
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
-        gc.unfreeze()
         sys.setswitchinterval(interval)
 
 

@@ -356,6 +356,53 @@ def test_batches_of_a_file_are_answered_in_order_and_a_refusal_holds_up_no_other
     assert [answer["replayed"] for answer in answers[-1]] == [True, False]
 
 
+def test_a_batch_that_is_being_stored_is_answered_although_the_next_cannot_be_had(database):
+    def batches() -> Iterator[list[Any]]:
+        yield [read_command(json.dumps(OPEN).encode())]
+        yield [read_command(json.dumps(DEPOSIT).encode())]
+        raise OSError("the file is gone")
+
+    with at(database.conninfo) as casino:
+        send(casino, {**OPEN, "key": "other", "account_id": "b"})
+        executed = execute_in_batches(casino, batches(), client=CLIENT)
+        answers = next(executed) + next(executed)
+        with pytest.raises(OSError, match="gone"):
+            next(executed)
+
+    assert [(answer["key"], answer["ok"]) for answer in answers] == [("open", True), ("in", True)]
+
+
+@pytest.mark.tampers
+def test_what_is_in_memory_is_trusted_no_more_once_the_store_could_not_be_reached(
+    casino, proxy, superuser_url
+):
+    """The server that takes over lacks the latest event, and has another in its place."""
+    send(casino, OPEN, {**OPEN, "key": "b", "account_id": "b"})
+    send(casino, DEPOSIT)
+    withdrawal = batch(casino, {**DEPOSIT, "command": "withdraw", "key": "out"})
+    withdrawal.decide()
+    proxy.down()
+    casino.recorder.datastore.pool.check()
+    withdrawal.send_off()
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute(
+            """
+            ALTER TABLE ledger.stored_events DISABLE TRIGGER refuse_delete;
+            ALTER TABLE ledger.answers DISABLE TRIGGER refuse_delete;
+            DELETE FROM ledger.answers WHERE position = 3;
+            DELETE FROM ledger.stored_events WHERE notification_id = 3;
+            INSERT INTO ledger.stored_events
+                   (originator_id, originator_version, topic, state, notification_id)
+            VALUES ('account:b', 2, 'account.funds_deposited',
+                    '{"at":"2026-01-01T00:00:00Z","actor":"x","key":"x","amount_minor":1}', 3);
+            """
+        )
+    proxy.up()
+    (answer,) = withdrawal.answers()
+
+    assert answer["error"]["code"] == "insufficient_funds"
+
+
 def test_what_is_minded_about_a_batch_keeps_the_next_one_from_being_stored(database):
     commands = [OPEN, DEPOSIT, {**DEPOSIT, "key": "next"}]
     read = [[read_command(json.dumps(each).encode())] for each in commands]

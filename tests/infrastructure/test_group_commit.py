@@ -213,6 +213,14 @@ def test_a_refused_command_of_one_caller_fails_no_other(together):
     assert {answer["error"]["code"] for answer in answers[::2]} == {"unknown_account"}
 
 
+def test_what_cannot_be_laid_out_fails_its_caller_alone(together):
+    together.execute([opening("a")], client=Client("cage"))
+    with pytest.raises(UnicodeEncodeError):
+        together.execute([deposit("a", "k")], client=Client("cli\ud800"))
+    (answer,) = together.execute([deposit("a", "l")], client=Client("cli"))
+    assert answer["result"]["available_minor"] == 1
+
+
 def test_what_one_caller_breaks_fails_that_one_alone(together, casino, monkeypatch):
     together.execute([opening("a")], client=Client("cage"))
     started = threading.Barrier(CALLERS)

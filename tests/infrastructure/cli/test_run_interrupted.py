@@ -3,7 +3,10 @@
 import json
 import os
 import random
+import select
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -35,6 +38,25 @@ def file(long_evening, tmp_path):
     path = tmp_path / "evening.ndjson"
     path.write_text("".join(json.dumps(command) + "\n" for command in long_evening))
     return path
+
+
+def test_whoever_writes_to_a_pipe_is_answered_at_once_whatever_files_there_are(
+    url, evening, tmp_path
+):
+    (tmp_path / "-").touch()
+    with subprocess.Popen(
+        [sys.executable, "-m", "infrastructure.cli.main", "run", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env={**os.environ, "PUNTO_DATABASE_URL": url},
+    ) as process:
+        process.stdin.write(json.dumps(evening[0]).encode() + b"\n")
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], 30)
+        process.kill()
+
+    assert ready
 
 
 def end_after(process, *, answers, seconds, how):
