@@ -350,7 +350,7 @@ class Casino(Application[str]):
 
     @contextmanager
     def _trusting_memory_no_more(self) -> Iterator[None]:
-        """Where the store fails; what it was only not up to date with a turn finds out."""
+        """Forgets where the store fails; what is only not up to date a turn finds out."""
         try:
             yield
         except NotUpToDate:
