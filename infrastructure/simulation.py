@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import tee
 from typing import Any
 
 from domain.bets import BetKind
@@ -122,10 +121,8 @@ def simulate(
     )
     report = SimulationReport(tables=tables, shoes=shoes, seats=seats, currency=currency)
     done, total = 0, play.rounds
-    deciding, answering = tee(_batches(play.commands(), batch))
-    for commands, answers in zip(
-        answering, execute_in_batches(casino, deciding, client=CLIENT), strict=True
-    ):
+    batches = _batches(play.commands(), batch)
+    for commands, answers in execute_in_batches(casino, batches, client=CLIENT):
         for command, answer in zip(commands, answers, strict=True):
             if not answer["ok"] and answer["error"]["code"] == "store_unavailable":
                 raise Refused("store_unavailable", answer["error"]["message"])

@@ -171,7 +171,7 @@ class Bench:
 
     def append_batched(self) -> None:
         def ours(casino: Casino, rounds: Sequence[PlayRound]) -> None:
-            for answers in execute_in_batches(casino, in_commits(rounds), client=CLIENT):
+            for _, answers in execute_in_batches(casino, in_commits(rounds), client=CLIENT):
                 accepted(answers)
 
         def stock(tables: "list[_StockTable]", rounds: Sequence[PlayRound]) -> None:
@@ -307,7 +307,7 @@ class Bench:
                 accepted(execute(casino, opening, client=CLIENT))
                 before = LogReader(connection).head()
                 started = time.perf_counter()
-                for answers in execute_in_batches(casino, in_commits(rounds), client=CLIENT):
+                for _, answers in execute_in_batches(casino, in_commits(rounds), client=CLIENT):
                     accepted(answers)
                 appended = time.perf_counter() - started
                 head = LogReader(connection).head()

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice, tee
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -67,8 +67,8 @@ def run(
     with _opened(file) as lines, writing() as casino:
         portions = _portions(_lines(lines), batch)
         # Whoever writes to a pipe may wait for an answer before the next command.
-        execute_all = _execute_ahead if file != "-" and Path(file).is_file() else _execute_each
-        for portion, answers in execute_all(casino, portions):
+        is_ahead = file != "-" and Path(file).is_file()
+        for portion, answers in _execute(casino, portions, is_ahead=is_ahead):
             for answer in portion.answers(answers):
                 refused |= not answer["ok"]
                 print_json(answer)
@@ -97,16 +97,16 @@ def _lines(source: BinaryIO) -> Iterator[bytes]:
         yield line.rstrip(b"\r\n")
 
 
-class _Portion:
-    """Lines whose commands share a transaction; what cannot be read is refused already."""
+class _Portion(list[Command]):
+    """The commands of lines that share a transaction; what cannot be read is refused already."""
 
     def __init__(self, numbered: Sequence[tuple[int, bytes]]) -> None:
+        super().__init__()
         self.first_line = numbered[0][0]
-        self.commands: list[Command] = []
         self._refusals: list[Answer | None] = []
         for number, line in numbered:
             try:
-                self.commands.append(read_command(line))
+                self.append(read_command(line))
                 self._refusals.append(None)
             except NotACommand as refusal:
                 error = {**error_of(refusal), "line": number}
@@ -125,20 +125,13 @@ def _portions(lines: Iterator[bytes], lines_max: int) -> Iterator[_Portion]:
         yield _Portion(some)
 
 
-def _execute_each(
-    casino: Casino, portions: Iterator[_Portion]
+def _execute(
+    casino: Casino, portions: Iterator[_Portion], *, is_ahead: bool
 ) -> Iterator[tuple[_Portion, list[Answer]]]:
-    for portion in portions:
-        yield portion, execute(casino, portion.commands, client=_CLIENT)
-
-
-def _execute_ahead(
-    casino: Casino, portions: Iterator[_Portion]
-) -> Iterator[tuple[_Portion, list[Answer]]]:
-    """As `_execute_each`, with the next one decided while one is being stored."""
-    deciding, answering = tee(portions)
-    commands = (portion.commands for portion in deciding)
-    return zip(answering, execute_in_batches(casino, commands, client=_CLIENT), strict=True)
+    """The answers to the commands of each portion, the next one decided ahead or not."""
+    if is_ahead:
+        return execute_in_batches(casino, portions, client=_CLIENT)
+    return ((portion, execute(casino, portion, client=_CLIENT)) for portion in portions)
 
 
 def _found_no_store(answer: Answer) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from eventsourcing.persistence import (
     IntegrityError,
@@ -30,6 +30,7 @@ from infrastructure.store.session import ClientKey, NotUpToDate, Remembered
 from infrastructure.store.traces import Trace
 
 Answer = dict[str, Any]
+Commands = TypeVar("Commands", bound=Sequence[Command])
 
 _NOT_REMEMBERED = {"invalid_command", "store_unavailable", "key_reused", "not_permitted"}
 _PATIENCE_SECONDS = (0, 0.1, 0, 0.3, 0, 1.0, 0, 2.0, 0, 4.0, 0)
@@ -200,33 +201,34 @@ def execute(
 
 def execute_in_batches(
     casino: Casino,
-    batches: Iterable[Sequence[Command]],
+    batches: Iterable[Commands],
     *,
     client: Client,
     is_whole: bool = False,
-) -> Iterator[list[Answer]]:
+) -> Iterator[tuple[Commands, list[Answer]]]:
     """Runs a client's commands a transaction at a time: the next is decided while one is stored.
 
-    It is sent off when the caller comes back for it: whoever minds an answer stops there.
+    Each is given back with its answers. The next is sent off when the caller comes
+    back for it: whoever minds an answer stops there.
     """
-    being_stored: Batch | None = None
+    being_stored: tuple[Commands, Batch] | None = None
     try:
         for commands in batches:
             requests = [Request(client, command) for command in commands]
             batch = Batch(casino, requests, is_whole=is_whole)
-            batch.decide(after=being_stored)
+            batch.decide(after=None if being_stored is None else being_stored[1])
             if being_stored is not None:
-                before, being_stored = being_stored, None
-                yield before.answers()
+                (stored, before), being_stored = being_stored, None
+                yield stored, before.answers()
             batch.send_off()
-            being_stored = batch
+            being_stored = commands, batch
     except Exception:
         # The next ones could not be had, and this one is stored all the same.
         if being_stored is not None:
-            yield being_stored.answers()
+            yield being_stored[0], being_stored[1].answers()
         raise
     if being_stored is not None:
-        yield being_stored.answers()
+        yield being_stored[0], being_stored[1].answers()
 
 
 def _answer_all(book: Book, requests: Sequence[Request]) -> list[Answer]:

@@ -56,54 +56,45 @@ class GroupCommit:
         return caller.result()
 
     def _run(self) -> None:
-        being_stored: _Group | None = None
-        group: _Group | None = None
-        answered = 0
+        answered = being_stored = group = _Group(self._casino, [])
         try:
             while True:
-                group = self._take_a_group(being_stored, answered)
-                if group is None and being_stored is None:
-                    return
-                if group is not None:
+                group = self._take_a_group(being_stored, len(answered.callers))
+                if group.callers:
                     self._count_group(len(group.requests))
-                    group.batch.decide(after=being_stored.batch if being_stored else None)
-                if being_stored is not None:
-                    being_stored.wait()
-                if group is not None:
-                    group.batch.send_off()
-                answered = 0
-                if being_stored is not None:
-                    # Not before the next group is on its way, for they take this thread's time.
-                    being_stored.answer()
-                    answered = len(being_stored.callers)
-                being_stored = group
+                    group.batch.decide(after=being_stored.batch if being_stored.callers else None)
+                elif not being_stored.callers:
+                    return
+                being_stored.wait()
+                group.batch.send_off()
+                # Not before the next group is on its way, for they take this thread's time.
+                being_stored.answer()
+                answered, being_stored = being_stored, group
         finally:
             with self._changed:
                 self._is_open = False
-                left = {*self._waiting}
-            for each in (being_stored, group):
-                left.update(each.callers if each else ())
+                left = {*self._waiting, *being_stored.callers, *group.callers}
             for caller in left:
                 caller.error = RuntimeError("the thread that runs commands has ended")
                 caller.is_answered.release()
 
-    def _take_a_group(self, being_stored: "_Group | None", answered: int) -> "_Group | None":
+    def _take_a_group(self, being_stored: "_Group", answered: int) -> "_Group":
         """Half of all that are about, those first that have waited longest.
 
         With more of them in one group, few would be left to be decided while it is stored.
-        None where none has come while another group is being stored, or at the end.
+        Nobody, where none has come while another group is being stored, or at the end.
         """
         with self._changed:
-            if being_stored is None:
-                self._awaited = 1
-                self._changed.wait_for(lambda: self._waiting or not self._is_open)
-                about = len(self._waiting)
-            else:
+            if being_stored.callers:
                 about = len(self._waiting) + answered + len(being_stored.callers)
                 self._awaited = max(min((about + 1) // 2, len(self._waiting) + answered), 1)
                 self._changed.wait_for(
                     lambda: len(self._waiting) >= self._awaited, PATIENCE_SECONDS
                 )
+            else:
+                self._awaited = 1
+                self._changed.wait_for(lambda: self._waiting or not self._is_open)
+                about = len(self._waiting)
             callers: list[_Caller] = []
             size = 0
             while self._waiting and len(callers) < (about + 1) // 2:
@@ -111,7 +102,7 @@ class GroupCommit:
                 if callers and size > COMMANDS_A_COMMIT_MAX:
                     break
                 callers.append(self._waiting.popleft())
-        return _Group(self._casino, callers) if callers else None
+        return _Group(self._casino, callers)
 
 
 class _Group:

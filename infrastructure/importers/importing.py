@@ -8,7 +8,7 @@ are the same. That is looked up for the whole file before anything is stored.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby, tee
+from itertools import groupby
 from typing import Any
 
 from domain.errors import Refused
@@ -109,27 +109,27 @@ def import_rounds(
     there = report.rounds - report.new_rounds
     if progress is not None:
         progress(there, report.rounds)
-    deciding, answering = tee(_batches(table_id, plan, batch))
-    executed = _execute(casino, (commands for commands, _ in deciding))
-    for (commands, count), answers in zip(answering, executed, strict=True):
+    for commands, answers in _execute(casino, _batches(table_id, plan, batch)):
         # Another import of the same file may have been faster.
-        others = sum(
+        are_replayed = [
             answer["replayed"]
             for command, answer in zip(commands, answers, strict=True)
             if isinstance(command, RecordRound)
-        )
+        ]
         report = replace(
             report,
-            new_rounds=report.new_rounds - others,
+            new_rounds=report.new_rounds - sum(are_replayed),
             last_position=answers[-1]["position"],
         )
-        there += count
+        there += len(are_replayed)
         if progress is not None:
             progress(there, report.rounds)
     return report
 
 
-def _execute(casino: Casino, batches: Iterable[Sequence[Command]]) -> Iterator[list[Answer]]:
+def _execute(
+    casino: Casino, batches: Iterable[list[Command]]
+) -> Iterator[tuple[list[Command], list[Answer]]]:
     try:
         yield from execute_in_batches(casino, batches, client=CLIENT, is_whole=True)
     except Refused as refusal:
@@ -331,8 +331,8 @@ def _check_shoe_on_table(book: Book, plan: _Plan) -> None:
         raise ImportRefused(f"round {shoe.round_id} is open on shoe {shoe.name}: settle it first")
 
 
-def _batches(table_id: str, plan: _Plan, batch: int) -> Iterator[tuple[list[Command], int]]:
-    """The commands of each transaction, and how many rounds it records."""
+def _batches(table_id: str, plan: _Plan, batch: int) -> Iterator[list[Command]]:
+    """The commands of each transaction, which records at most `batch` rounds."""
     commands: list[Command] = []
     if plan.table_is_new:
         commands.append(_open_table(table_id, plan.currency))
@@ -348,7 +348,7 @@ def _batches(table_id: str, plan: _Plan, batch: int) -> Iterator[tuple[list[Comm
         commands.append(_record_round(table_id, each))
         count += 1
         if count == batch:
-            yield commands, count
+            yield commands
             commands, count = [], 0
     if commands:
-        yield commands, count
+        yield commands

@@ -288,6 +288,14 @@ def batch(casino: Casino, *commands: dict[str, Any]) -> Batch:
     return Batch(casino, [Request(CLIENT, command) for command in read])
 
 
+def answers_of_both(one: Batch, other: Batch) -> list[dict[str, Any]]:
+    """Decides another batch while one is being stored; the answers of both."""
+    other.decide(after=one)
+    answers = one.answers()
+    other.send_off()
+    return answers + other.answers()
+
+
 def test_a_batch_is_decided_on_what_the_one_before_is_to_come_to(database):
     with at(database.conninfo) as casino:
         send(casino, OPEN)
@@ -295,12 +303,9 @@ def test_a_batch_is_decided_on_what_the_one_before_is_to_come_to(database):
         one.decide()
         one.send_off()
         other = batch(casino, {**DEPOSIT, "command": "withdraw", "key": "out"})
-        other.decide(after=one)
         turns = []
         monitored(casino, turns)
-        answers = one.answers()
-        other.send_off()
-        answers += other.answers()
+        answers = answers_of_both(one, other)
 
     assert [answer["result"]["available_minor"] for answer in answers] == [100, 0]
     assert stored(database) == [("account:a", 1), ("account:a", 2), ("account:a", 3)]
@@ -328,10 +333,7 @@ def test_a_batch_is_decided_again_where_the_one_before_came_to_something_else(da
         send(elsewhere, {"command": "freeze_account", "key": "f", "account_id": "a", "reason": "x"})
         one.send_off()
         other = batch(casino, {**withdrawal, "key": "other"})
-        other.decide(after=one)
-        answers = one.answers()
-        other.send_off()
-        answers += other.answers()
+        answers = answers_of_both(one, other)
 
     assert [answer["error"]["code"] for answer in answers] == ["account_frozen"] * 2
     assert stored(database) == [("account:a", 1), ("account:a", 2), ("account:a", 3)]
@@ -346,7 +348,7 @@ def test_batches_of_a_file_are_answered_in_order_and_a_refusal_holds_up_no_other
     ]
     read = [[read_command(json.dumps(each).encode()) for each in some] for some in commands]
     with at(database.conninfo) as casino:
-        answers = list(execute_in_batches(casino, read, client=CLIENT))
+        answers = [some for _, some in execute_in_batches(casino, read, client=CLIENT)]
 
     told = [
         [answer["result"]["available_minor"] if answer["ok"] else None for answer in some]
@@ -365,7 +367,7 @@ def test_a_batch_that_is_being_stored_is_answered_although_the_next_cannot_be_ha
     with at(database.conninfo) as casino:
         send(casino, {**OPEN, "key": "other", "account_id": "b"})
         executed = execute_in_batches(casino, batches(), client=CLIENT)
-        answers = next(executed) + next(executed)
+        answers = next(executed)[1] + next(executed)[1]
         with pytest.raises(OSError, match="gone"):
             next(executed)
 
@@ -463,10 +465,7 @@ def test_a_batch_is_decided_again_where_the_commit_of_the_one_before_fails(
     one.decide()
     one.send_off()
     other = batch(casino, {**DEPOSIT, "command": "withdraw", "key": "out"})
-    other.decide(after=one)
-    answers = one.answers()
-    other.send_off()
-    answers += other.answers()
+    answers = answers_of_both(one, other)
 
     assert [answer["result"]["available_minor"] for answer in answers] == [100, 0]
     assert stored(database) == [("account:a", 1), ("account:a", 2), ("account:a", 3)]
@@ -513,10 +512,7 @@ def test_a_reply_that_is_lost_between_two_batches_repeats_and_loses_nothing(
     proxy.cut_at_next_commit = True
     one.send_off()
     other = batch(casino, {**DEPOSIT, "key": "other"})
-    other.decide(after=one)
-    answers = one.answers()
-    other.send_off()
-    answers += other.answers()
+    answers = answers_of_both(one, other)
 
     assert [answer["replayed"] for answer in answers] == [True, False]
     assert [answer["result"]["available_minor"] for answer in answers] == [100, 200]
