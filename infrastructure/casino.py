@@ -209,7 +209,7 @@ class Attempt:
     """A turn's work that is decided without the lock, and is checked where it is stored.
 
     `head_before` is the head that it rests on, `head` the one that it comes to
-    once it is sent off.
+    with all that was brought.
     """
 
     def __init__(self, session: AttemptSession, book: Book) -> None:
@@ -221,9 +221,16 @@ class Attempt:
     def head(self) -> int:
         return self._session.head
 
+    def bring(self) -> None:
+        """Makes all that was decided ready to be sent off, after which nothing more is decided.
+
+        Raises NotUpToDate where only a turn can tell whether it may be stored.
+        """
+        self._session.bring(*self.book.brought())
+
     def send_off(self) -> None:
-        """Sends off all that was decided, without waiting until it is stored."""
-        self._session.send_off(*self.book.brought())
+        """Sends it off, without waiting until it is stored."""
+        self._session.send_off()
 
     def arrive(self) -> None:
         """Waits until what was sent off is stored; raises NotUpToDate where it was not taken."""
@@ -322,10 +329,7 @@ class Casino(Application[str]):
             yield Attempt(session, self._book(session, known))
 
     def send_off(self, attempt: Attempt) -> None:
-        """Sends off what an attempt has decided, without waiting until it is stored.
-
-        Raises NotUpToDate where only a turn can tell whether it may be stored.
-        """
+        """Sends off what an attempt has brought, without waiting until it is stored."""
         with self._trusting_memory_no_more():
             attempt.send_off()
 

@@ -119,11 +119,14 @@ class Batch:
         try:
             with self._casino.attempt(new_streams=new_streams, after=before) as attempt:
                 self._decided = _answer_all(attempt.book, self._requests)
+                # Only a turn knows whether a key that is refused was answered before.
+                if not all(answer["ok"] for answer in self._decided):
+                    return
+                # Made ready here, while the server is still busy with the batch before.
+                attempt.bring()
         except Exception:
             return
-        # Only a turn knows whether a key that is refused was answered before.
-        if all(answer["ok"] for answer in self._decided):
-            self._attempt, self._after = attempt, after
+        self._attempt, self._after = attempt, after
 
     def send_off(self) -> None:
         """Sends off what was decided, if anything was, without waiting until it is stored.

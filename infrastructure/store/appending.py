@@ -35,21 +35,25 @@ _NONE = (None, None, None)
 _TRUE = b"\x01"
 
 
-def send_append(
-    connection: Connection[Any],
-    head: int,
-    events: Columns,
-    accepted: Sequence[Remembered],
-    states: Sequence[KeptState],
-) -> None:
-    """Sends the statement, and does not wait for its answer."""
-    values = (
+Values = Sequence[bytes | None]
+"""The values of the statement, laid out."""
+
+
+def lay_out_append(
+    head: int, events: Columns, accepted: Sequence[Remembered], states: Sequence[KeptState]
+) -> Values:
+    """All that the statement appends after a head."""
+    return (
         _BIGINT(head),
         *_events(events),
         *_answers(accepted),
         *_kept(states),
         *_traces(accepted),
     )
+
+
+def send_append(connection: Connection[Any], values: Values) -> None:
+    """Sends the statement, and does not wait for its answer."""
     connection.pgconn.send_query_prepared(_NAME, values, _FORMATS, Format.BINARY)
     connection.wait(generators.send(connection.pgconn))
 

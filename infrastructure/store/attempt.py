@@ -10,7 +10,7 @@ from eventsourcing.postgres import PostgresDatastore
 from psycopg import Connection
 from psycopg.errors import UniqueViolation
 
-from infrastructure.store.appending import is_appended, send_append
+from infrastructure.store.appending import Values, is_appended, lay_out_append, send_append
 from infrastructure.store.session import (
     Beside,
     ClientKey,
@@ -33,6 +33,7 @@ class PostgresAttempt:
         self._datastore = datastore
         self._head = head
         self._new_streams = set(new_streams)
+        self._values: Values | None = None
         self._connection: Connection[Any] | None = None
         self._taken = ExitStack()
 
@@ -55,17 +56,23 @@ class PostgresAttempt:
     def seed(self, shoe_id: str) -> bytes:  # noqa: ARG002
         raise NotUpToDate
 
-    def send_off(self, events: Columns, beside: Beside) -> None:
+    def bring(self, events: Columns, beside: Beside) -> None:
         is_accepted = all(each.position is not None for each in beside.remembered)
         begun = set(compress(events.streams, [version == 1 for version in events.versions]))
         if beside.seeds or not is_accepted or not self._new_streams <= begun:
             raise NotUpToDate
+        self._values = lay_out_append(self._head, events, beside.remembered, beside.states)
+        self._head += len(events)
+
+    def send_off(self) -> None:
+        values, self._values = self._values, None
+        if values is None:
+            raise NotUpToDate
         with self._that_no_lost_connection_is_left(), ExitStack() as taken:
             connection = taken.enter_context(self._datastore.get_connection())
-            send_append(connection, self._head, events, beside.remembered, beside.states)
+            send_append(connection, values)
             self._taken = taken.pop_all()
         self._connection = connection
-        self._head += len(events)
 
     def arrive(self) -> None:
         connection, self._connection = self._connection, None

@@ -36,13 +36,14 @@ class Blobs(tuple[bytes, ...]):
 
 def texts(values: Collection[str]) -> bytes:
     """A column of texts, laid out."""
-    encoded = list(map(str.encode, values))
-    return _array(_TEXT.oid, len(encoded), b"".join([_LENGTH(len(v)) + v for v in encoded]))
+    # Streams and topics come again and again; each is laid out once.
+    elements = {value: _element(value.encode()) for value in set(values)}
+    return _array(_TEXT.oid, len(values), b"".join([elements[value] for value in values]))
 
 
 def blobs(values: Collection[bytes]) -> bytes:
     """A column of bytes, laid out."""
-    return _array(_BLOB.oid, len(values), b"".join([_LENGTH(len(v)) + v for v in values]))
+    return _array(_BLOB.oid, len(values), b"".join(map(_element, values)))
 
 
 def numbers(values: Collection[int]) -> bytes:
@@ -50,6 +51,10 @@ def numbers(values: Collection[int]) -> bytes:
     with_lengths = [_NUMBER_BYTES] * (2 * len(values))
     with_lengths[1::2] = values
     return _array(_NUMBER.oid, len(values), pack("!" + "iq" * len(values), *with_lengths))
+
+
+def _element(value: bytes) -> bytes:
+    return _LENGTH(len(value)) + value
 
 
 def _array(element: int, length: int, elements: bytes) -> bytes:

@@ -125,24 +125,28 @@ class MemoryAttempt(MemorySession):
     def __init__(self, recorder: MemoryRecorder, head: int) -> None:
         super().__init__(recorder)
         self._head = head
-        self._sent: tuple[Columns, Beside] | None = None
+        self._brought: tuple[Columns, Beside] | None = None
 
     @property
     def head(self) -> int:
-        return self._head + (len(self._sent[0]) if self._sent else 0)
+        return self._head + (len(self._brought[0]) if self._brought else 0)
 
     def seed(self, shoe_id: str) -> bytes:
         if shoe_id not in self._recorder.seeds:
             raise NotUpToDate
         return super().seed(shoe_id)
 
-    def send_off(self, events: Columns, beside: Beside) -> None:
-        self._sent = events, beside
+    def bring(self, events: Columns, beside: Beside) -> None:
+        self._brought = events, beside
+
+    def send_off(self) -> None:
+        if self._brought is None:
+            raise NotUpToDate
 
     def arrive(self) -> None:
-        if self._sent is None:
+        if self._brought is None:
             raise NotUpToDate
-        events, beside = self._sent
+        events, beside = self._brought
         with self._recorder.writing() as now:
             keys = [(each.client, each.key) for each in beside.remembered]
             if now.head != self._head or now.recall(keys, ())[0]:

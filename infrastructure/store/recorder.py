@@ -15,7 +15,7 @@ from eventsourcing.postgres import PostgresApplicationRecorder
 from psycopg import Cursor
 from psycopg.rows import tuple_row
 
-from infrastructure.store.appending import columns, is_appended, send_append
+from infrastructure.store.appending import columns, is_appended, lay_out_append, send_append
 from infrastructure.store.attempt import PostgresAttempt
 from infrastructure.store.columns import Blobs, Texts
 from infrastructure.store.session import (
@@ -191,7 +191,8 @@ class PostgresSession:
         accepted = [each for each in beside.remembered if each.position is not None]
         if events or accepted:
             connection = self._cursor.connection
-            send_append(connection, self._head, events, accepted, beside.states)
+            values = lay_out_append(self._head, events, accepted, beside.states)
+            send_append(connection, values)
             if not is_appended(connection):
                 raise IntegrityError("the database did not store every event")
             self._head += len(events)

@@ -122,8 +122,12 @@ class AttemptSession(Session, Protocol):
     it has to ask, or where what it presumes does not hold; nothing was stored then.
     """
 
-    def send_off(self, events: Columns, beside: Beside) -> None:
-        """Sends events after the head, and what belongs beside them, without waiting."""
+    def bring(self, events: Columns, beside: Beside) -> None:
+        """Takes events after the head, which moves on with them, and what belongs beside them."""
+        ...
+
+    def send_off(self) -> None:
+        """Sends off what was brought, without waiting until it is stored."""
         ...
 
     def arrive(self) -> None:

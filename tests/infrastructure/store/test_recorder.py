@@ -44,7 +44,8 @@ def columns(stream: str, *versions: int) -> Columns:
 
 
 def store(attempt: AttemptSession, new: Columns, beside: Beside | None = None) -> None:
-    attempt.send_off(new, beside or Beside())
+    attempt.bring(new, beside or Beside())
+    attempt.send_off()
     attempt.arrive()
 
 
@@ -290,7 +291,8 @@ def test_an_attempt_is_stored_while_nobody_waits_for_it(
     recorder: LedgerRecorder, database: Database
 ) -> None:
     attempt = recorder.attempting(0, new_streams=())
-    attempt.send_off(columns("a", 1, 2), Beside())
+    attempt.bring(columns("a", 1, 2), Beside())
+    attempt.send_off()
     assert attempt.head == 2
 
     while not rows(database):
@@ -315,7 +317,8 @@ def test_an_attempt_that_nobody_waits_for_takes_no_connection_from_the_next(
         with recorder.writing() as session:
             head = session.head
         attempt = recorder.attempting(head, new_streams=())
-        attempt.send_off(columns(f"a{number}", 1), Beside())
+        attempt.bring(columns(f"a{number}", 1), Beside())
+        attempt.send_off()
         del attempt
     recorder.insert_events(events("b", 1))
 
