@@ -23,6 +23,10 @@ from domain.event import (
 )
 from domain.money import Collection
 
+# By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
+_WON, _LOST = Result.WON, Result.LOST
+_PER_ROUND = Collection.PER_ROUND
+
 MAXIMUM_BALANCE_MINOR = 10**18
 """No deposit takes a balance above this."""
 
@@ -144,7 +148,7 @@ class SettlementReversed(DomainEvent):
     @property
     def taken_minor(self) -> int:
         """What the settlement had paid out: the win, and the stake where it came back."""
-        return self.win_minor + (0 if self.result is Result.LOST else self.stake_minor)
+        return self.win_minor + (0 if self.result is _LOST else self.stake_minor)
 
 
 class AccountReopened(DomainEvent):
@@ -291,16 +295,16 @@ class Account(Struct, frozen=True, gc=False):
         is marked as due. The win and the commission are never netted.
         """
         stake_minor = self.stakes[round_id, bet_id]
-        if settlement.result is Result.LOST:
+        if settlement.result is _LOST:
             return (StakeLost(*self._next(stamp), round_id, bet_id, stake_minor),)
-        if settlement.result is not Result.WON:
+        if settlement.result is not _WON:
             return (StakeReturned(*self._next(stamp), round_id, bet_id, stake_minor),)
 
         paid = WinPaid(*self._next(stamp), round_id, bet_id, stake_minor, settlement.win_minor)
         events: list[AccountEvent] = [paid]
         covered = self.available_minor + paid.stake_minor + paid.win_minor
         charged = 0
-        if collection is Collection.PER_ROUND:
+        if collection is _PER_ROUND:
             charged = min(settlement.commission_minor, covered)
         marked = settlement.commission_minor - charged
         if charged:
@@ -350,7 +354,7 @@ class Account(Struct, frozen=True, gc=False):
         unmarked = self.marks.get((round_id, bet_id), 0)
         refunded = settlement.commission_minor - unmarked
         assert refunded >= 0, "no more is due of a bet than its commission"
-        taken = settlement.win_minor + (0 if settlement.result is Result.LOST else stake_minor)
+        taken = settlement.win_minor + (0 if settlement.result is _LOST else stake_minor)
         return SettlementReversed(
             *self._next(stamp),
             correction_id=correction_id,
@@ -522,8 +526,9 @@ class Account(Struct, frozen=True, gc=False):
                 assert_never(event)
 
     def _without(self, event: StakeLost | StakeReturned | WinPaid) -> dict[tuple[str, str], int]:
-        resolved = (event.round_id, event.bet_id)
-        return {bet: stake for bet, stake in self.stakes.items() if bet != resolved}
+        left = dict(self.stakes)
+        left.pop((event.round_id, event.bet_id), None)
+        return left
 
 
 def _less(

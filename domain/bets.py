@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from domain.cards import Card
 from domain.money import CommissionPolicy, Rounding, commission, divide, win_at
-from domain.tableau import Outcome, judge
+from domain.tableau import Outcome, judge, outcome
 
 Price = tuple[int, int]
 """Odds of the first to the second: (8, 1) is eight to one."""
@@ -56,6 +56,11 @@ class Result(StrEnum):
     OPEN = "open"
 
 
+# By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
+_PLAYER, _BANKER = BetKind.PLAYER, BetKind.BANKER
+_PLAYER_WINS, _BANKER_WINS, _TIE = Outcome
+_WON = Result.WON
+
 CASES: dict[BetKind, tuple[str, str]] = {
     BetKind.LUCKY6: ("two_cards", "three_cards"),
     BetKind.PERFECT_PAIR: ("one", "both"),
@@ -81,10 +86,11 @@ class Deal(Struct, frozen=True, gc=False):
         """The deal by the tableau: third cards that it forbids do not count."""
         ruling = judge([card.points for card in player], [card.points for card in banker])
         assert ruling.missing is None, "a deal that is not complete settles nothing"
+        player_total, banker_total = ruling.player_total, ruling.banker_total
         return cls(
-            ruling.outcome,
-            ruling.player_total,
-            ruling.banker_total,
+            outcome(player_total, banker_total),
+            player_total,
+            banker_total,
             player[: len(ruling.player)],
             banker[: len(ruling.banker)],
         )
@@ -124,16 +130,16 @@ def settle(
     win_rounding: Rounding,
 ) -> Settlement:
     """Settles one bet on a complete deal by a table's rules; amounts in minor units."""
-    if kind is BetKind.BANKER:
+    if kind is _BANKER:
         return _settle_banker(stake_minor, deal, variant, odds, policy, win_rounding)
-    if kind is BetKind.PLAYER and deal.outcome is Outcome.TIE:
+    if kind is _PLAYER and deal.outcome is _TIE:
         return PUSH
     case = _winning_case(kind, deal)
     if case is None:
         return LOST
     price = odds[kind]
     paid = price if isinstance(price, tuple) else price[case]
-    return Settlement(Result.WON, win_at(stake_minor, paid, win_rounding))
+    return Settlement(_WON, win_at(stake_minor, paid, win_rounding))
 
 
 def _settle_banker(
@@ -144,25 +150,23 @@ def _settle_banker(
     policy: CommissionPolicy,
     win_rounding: Rounding,
 ) -> Settlement:
-    if deal.outcome is Outcome.TIE:
+    if deal.outcome is _TIE:
         return PUSH
-    if deal.outcome is Outcome.PLAYER:
+    if deal.outcome is _PLAYER_WINS:
         return LOST
-    price = odds[BetKind.BANKER]
+    price = odds[_BANKER]
     assert isinstance(price, tuple)
     match variant:
         case Variant.COMMISSION:
             win_minor = win_at(stake_minor, price, win_rounding)
-            return Settlement(Result.WON, win_minor, commission(win_minor, policy))
+            return Settlement(_WON, win_minor, commission(win_minor, policy))
         case Variant.NO_COMMISSION:
             half = 2 if deal.banker_total == 6 else 1
-            return Settlement(
-                Result.WON, divide(stake_minor * price[0], price[1] * half, win_rounding)
-            )
+            return Settlement(_WON, divide(stake_minor * price[0], price[1] * half, win_rounding))
         case Variant.EZ:
             if _is_dragon7(deal):
                 return PUSH
-            return Settlement(Result.WON, win_at(stake_minor, price, win_rounding))
+            return Settlement(_WON, win_at(stake_minor, price, win_rounding))
         case _:
             assert_never(variant)
 
@@ -171,9 +175,9 @@ def _winning_case(kind: BetKind, deal: Deal) -> str | None:
     """The case that a bet wins in ("" where it has one price only), or None where it lost."""
     match kind:
         case BetKind.PLAYER:
-            won = deal.outcome is Outcome.PLAYER
+            won = deal.outcome is _PLAYER_WINS
         case BetKind.TIE:
-            won = deal.outcome is Outcome.TIE
+            won = deal.outcome is _TIE
         case BetKind.PLAYER_PAIR:
             won = _is_pair(deal.player_cards)
         case BetKind.BANKER_PAIR:
@@ -187,12 +191,12 @@ def _winning_case(kind: BetKind, deal: Deal) -> str | None:
             won = _is_dragon7(deal)
         case BetKind.PANDA8:
             won = (
-                deal.outcome is Outcome.PLAYER
+                deal.outcome is _PLAYER_WINS
                 and deal.player_total == 8
                 and len(deal.player_cards) == 3
             )
         case BetKind.LUCKY6:
-            if deal.outcome is not Outcome.BANKER or deal.banker_total != 6:
+            if deal.outcome is not _BANKER_WINS or deal.banker_total != 6:
                 return None
             return "two_cards" if len(deal.banker_cards) == 2 else "three_cards"
         case BetKind.SMALL:
@@ -215,4 +219,4 @@ def _is_perfect_pair(cards: tuple[Card, ...]) -> bool:
 
 
 def _is_dragon7(deal: Deal) -> bool:
-    return deal.outcome is Outcome.BANKER and deal.banker_total == 7 and len(deal.banker_cards) == 3
+    return deal.outcome is _BANKER_WINS and deal.banker_total == 7 and len(deal.banker_cards) == 3

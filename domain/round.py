@@ -199,6 +199,12 @@ class RoundState(StrEnum):
     VOID = "void"
 
 
+# By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
+_UNOPENED, _BETTING, _DEALING, _RESOLVED, _SETTLED, _VOID = RoundState
+_PLAYER, _BANKER = Hand
+_RETURNED, _OPEN = Result.RETURNED, Result.OPEN
+
+
 class Bet(Struct, frozen=True, gc=False):
     """An accepted bet; `settlement` says what became of it, once that is known."""
 
@@ -211,12 +217,12 @@ class Bet(Struct, frozen=True, gc=False):
     @property
     def is_open(self) -> bool:
         """Whether its stake is in play."""
-        return self.settlement.result is Result.OPEN
+        return self.settlement.result is _OPEN
 
     @property
     def counts(self) -> bool:
         """Whether it was neither taken back nor returned."""
-        return self.settlement.result is not Result.RETURNED
+        return self.settlement.result is not _RETURNED
 
 
 class BetChange(Struct, frozen=True, gc=False):
@@ -252,7 +258,7 @@ class Round(Struct, frozen=True, gc=False):
     id: str
     version: int = 0
     at: datetime = NEVER
-    state: RoundState = RoundState.UNOPENED
+    state: RoundState = _UNOPENED
     table_id: str = ""
     shoe_id: str = ""
     number: int = 0
@@ -277,7 +283,7 @@ class Round(Struct, frozen=True, gc=False):
     @property
     def is_finished(self) -> bool:
         """Whether no stake can be left in play."""
-        return self.state in (RoundState.SETTLED, RoundState.VOID)
+        return self.state in (_SETTLED, _VOID)
 
     @property
     def open_bets(self) -> tuple[Bet, ...]:
@@ -297,7 +303,7 @@ class Round(Struct, frozen=True, gc=False):
         recorded_from: str | None = None,
     ) -> RoundOpened:
         """Opens the round for bets under the rules in force; refuses one that is there."""
-        if self.state is not RoundState.UNOPENED:
+        if self.state is not _UNOPENED:
             raise Refused("already_exists", f"round {self.name} is there", field="round_id")
         return RoundOpened(
             *self._next(stamp),
@@ -342,7 +348,7 @@ class Round(Struct, frozen=True, gc=False):
         """Takes a bet back before betting closes; one not yet seen is refused when it comes."""
         if bet_id in self.cancelled:
             raise Refused("bet_cancelled", f"bet {bet_id} was cancelled", field="bet_id")
-        if self.state is not RoundState.UNOPENED:
+        if self.state is not _UNOPENED:
             self._must_be_betting()
         return BetCancelled(*self._next(stamp), bet_id=bet_id)
 
@@ -379,11 +385,9 @@ class Round(Struct, frozen=True, gc=False):
                 _must_decide(need_faces, demanded, card)
                 hand = demanded
             else:
-                goes_to = Hand.PLAYER if brings_both_thirds and len(player) < 3 else demanded
+                goes_to = _PLAYER if brings_both_thirds and len(player) < 3 else demanded
                 hand = goes_to or _irregular_hand(player, banker, irregular)
-            held, points = (
-                (player, player_points) if hand is Hand.PLAYER else (banker, banker_points)
-            )
+            held, points = (player, player_points) if hand is _PLAYER else (banker, banker_points)
             held.append(card)
             points.append(card.points)
             dealt = CardDealt if len(held) <= 2 else ThirdCardDrawn
@@ -411,12 +415,12 @@ class Round(Struct, frozen=True, gc=False):
         stamp: Stamp,
     ) -> tuple[RoundEvent, ...]:
         """Records what another system dealt and declared, as it fell; the audit judges it."""
-        assert self.state is RoundState.BETTING
+        assert self.state is _BETTING
         assert not self.bets
-        dealt = [(Hand.PLAYER, player[0]), (Hand.BANKER, banker[0])]
-        dealt += [(Hand.PLAYER, player[1]), (Hand.BANKER, banker[1])]
-        thirds = [(Hand.PLAYER, card) for card in player[2:]]
-        thirds += [(Hand.BANKER, card) for card in banker[2:]]
+        dealt = [(_PLAYER, player[0]), (_BANKER, banker[0])]
+        dealt += [(_PLAYER, player[1]), (_BANKER, banker[1])]
+        thirds = [(_PLAYER, card) for card in player[2:]]
+        thirds += [(_BANKER, card) for card in banker[2:]]
         events: list[RoundEvent] = [
             CardDealt(*self._next(stamp, ahead), hand=hand, card=card)
             for ahead, (hand, card) in enumerate(dealt)
@@ -532,7 +536,7 @@ class Round(Struct, frozen=True, gc=False):
         """The round as it would stand by a proposal; refused where its rules do not allow that."""
         if proposal.is_void:
             returned = {bet.id: replace(bet, settlement=RETURNED) for bet in self.bets.values()}
-            return replace(self, state=RoundState.VOID, bets=returned)
+            return replace(self, state=_VOID, bets=returned)
         placed = self._placed_anew(proposal.bets)
         dealt = (
             placed._kept_deal() if proposal.cards is None else placed._dealt_anew(proposal.cards)
@@ -569,8 +573,8 @@ class Round(Struct, frozen=True, gc=False):
             held = {
                 bet.id: replace(bet, settlement=OPEN) for bet in self.bets.values() if bet.counts
             }
-            return replace(self, state=RoundState.DEALING, bets=held)
-        placed = replace(self, state=RoundState.BETTING, bets={})
+            return replace(self, state=_DEALING, bets=held)
+        placed = replace(self, state=_BETTING, bets={})
         for bet in bets:
             placed = placed.apply(
                 placed.place_bet(
@@ -581,15 +585,15 @@ class Round(Struct, frozen=True, gc=False):
                     stamp=_UNSTAMPED,
                 )
             )
-        return replace(placed, state=RoundState.DEALING)
+        return replace(placed, state=_DEALING)
 
     def _kept_deal(self) -> Self:
         """The round complete with its own cards."""
-        for hand, cards in ((Hand.PLAYER, self.player), (Hand.BANKER, self.banker)):
+        for hand, cards in ((_PLAYER, self.player), (_BANKER, self.banker)):
             for card in cards[:2]:
                 _must_decide(self._bets_that_need_faces(), hand, card)
         self._must_be_complete()
-        return replace(self, state=RoundState.RESOLVED)
+        return replace(self, state=_RESOLVED)
 
     def _dealt_anew(self, cards: tuple[Card, ...]) -> Self:
         """The round with other cards; a forbidden one only where its deal was irregular."""
@@ -607,27 +611,27 @@ class Round(Struct, frozen=True, gc=False):
 
     def must_be_known(self) -> None:
         """Refuses a round that was never opened."""
-        if self.state is RoundState.UNOPENED:
+        if self.state is _UNOPENED:
             raise Refused("unknown_round", f"there is no round {self.name}", field="round_id")
 
     def must_be_dealing(self) -> None:
         """Refuses a round that takes bets, or is settled or void."""
         self.must_be_known()
         self._must_not_be_finished()
-        if self.state is RoundState.BETTING:
+        if self.state is _BETTING:
             raise Refused("betting_open", f"round {self.name} still takes bets", field="round_id")
 
     def _must_be_betting(self) -> None:
-        if self.state is not RoundState.BETTING:
+        if self.state is not _BETTING:
             self._must_not_be_finished()
             raise Refused(
                 "betting_closed", f"betting on round {self.name} is closed", field="round_id"
             )
 
     def _must_not_be_finished(self) -> None:
-        if self.state is RoundState.SETTLED:
+        if self.state is _SETTLED:
             raise Refused("round_settled", f"round {self.name} is settled", field="round_id")
-        if self.state is RoundState.VOID:
+        if self.state is _VOID:
             raise Refused("round_void", f"round {self.name} is void", field="round_id")
 
     def _bets_that_need_faces(self) -> tuple[Bet, ...]:
@@ -635,9 +639,9 @@ class Round(Struct, frozen=True, gc=False):
 
     def _must_be_settled(self) -> None:
         self.must_be_known()
-        if self.state is RoundState.VOID:
+        if self.state is _VOID:
             raise Refused("round_void", f"round {self.name} is void", field="round_id")
-        if self.state is not RoundState.SETTLED:
+        if self.state is not _SETTLED:
             raise Refused("round_open", f"round {self.name} is not settled", field="round_id")
 
     def _must_be_complete(self) -> None:
@@ -673,7 +677,7 @@ class Round(Struct, frozen=True, gc=False):
             case CardDealt() | ThirdCardDrawn():
                 dealt = (*self.dealt, event.card)
                 irregular = self.irregular or event.irregular
-                if event.hand is Hand.PLAYER:
+                if event.hand is _PLAYER:
                     player = (*self.player, event.card)
                     return replace(now, player=player, dealt=dealt, irregular=irregular)
                 banker = (*self.banker, event.card)
@@ -681,7 +685,7 @@ class Round(Struct, frozen=True, gc=False):
             case RoundOpened():
                 return replace(
                     now,
-                    state=RoundState.BETTING,
+                    state=_BETTING,
                     table_id=event.table_id,
                     shoe_id=event.shoe_id,
                     number=event.number,
@@ -690,19 +694,19 @@ class Round(Struct, frozen=True, gc=False):
                     rules=event.rules,
                 )
             case BettingClosed():
-                return replace(now, state=RoundState.DEALING)
+                return replace(now, state=_DEALING)
             case RoundResolved():
                 declared = Declared(event.player_total, event.banker_total, event.outcome)
-                return replace(now, state=RoundState.RESOLVED, declared=declared)
+                return replace(now, state=_RESOLVED, declared=declared)
             case RoundSettled():
                 version = event.originator_version
-                return replace(now, state=RoundState.SETTLED, settled_version=version)
+                return replace(now, state=_SETTLED, settled_version=version)
             case BetCancelled():
                 bets = _settled(self.bets, event.bet_id, RETURNED)
                 return replace(now, bets=bets, cancelled=self.cancelled | {event.bet_id})
             case RoundVoided():
                 returned = {bet.id: replace(bet, settlement=RETURNED) for bet in self.bets.values()}
-                return replace(now, state=RoundState.VOID, bets=returned)
+                return replace(now, state=_VOID, bets=returned)
             case CorrectionProposed():
                 proposal = Proposal(event.actor, event.cards, event.bets, event.is_void)
                 proposals = {**self.corrections, event.correction_id: proposal}
@@ -713,7 +717,7 @@ class Round(Struct, frozen=True, gc=False):
                 declared = Declared(event.player_total, event.banker_total, event.outcome)
                 return replace(
                     now,
-                    state=RoundState.VOID if event.is_void else RoundState.SETTLED,
+                    state=_VOID if event.is_void else _SETTLED,
                     player=event.player,
                     banker=event.banker,
                     dealt=event.cards,
@@ -764,9 +768,9 @@ def _points(cards: list[Card]) -> list[int]:
 
 def _irregular_hand(player: list[Card], banker: list[Card], reason: str | None) -> Hand:
     if reason is not None and len(player) < 3:
-        return Hand.PLAYER
+        return _PLAYER
     if reason is not None and len(banker) < 3:
-        return Hand.BANKER
+        return _BANKER
     raise Refused("third_card_not_allowed", "the tableau allows no further card", field="cards")
 
 

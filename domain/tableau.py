@@ -24,6 +24,10 @@ class Outcome(StrEnum):
     TIE = "tie"
 
 
+# By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
+_PLAYER, _BANKER = Hand
+_PLAYER_WINS, _BANKER_WINS, _TIE = Outcome
+
 _BANKER_DRAWS_ON: tuple[frozenset[int], ...] = (
     frozenset(range(10)),
     frozenset(range(10)),
@@ -68,8 +72,8 @@ def banker_draws(player_total: int, banker_total: int, player_third: int | None)
 def outcome(player_total: int, banker_total: int) -> Outcome:
     """The higher total wins; equal totals are a tie."""
     if player_total == banker_total:
-        return Outcome.TIE
-    return Outcome.PLAYER if player_total > banker_total else Outcome.BANKER
+        return _TIE
+    return _PLAYER_WINS if player_total > banker_total else _BANKER_WINS
 
 
 def next_hand(player: Sequence[int], banker: Sequence[int]) -> Hand | None:
@@ -78,7 +82,7 @@ def next_hand(player: Sequence[int], banker: Sequence[int]) -> Hand | None:
     The first four cards go to Player, Banker, Player, Banker.
     """
     if len(player) < 2 or len(banker) < 2:
-        return Hand.PLAYER if len(player) == len(banker) else Hand.BANKER
+        return _PLAYER if len(player) == len(banker) else _BANKER
     return judge(player, banker).missing
 
 
@@ -128,17 +132,17 @@ def judge(player: Sequence[int], banker: Sequence[int]) -> Ruling:
 
     if player_draws(player_two, banker_two):
         if len(player_cards) == 2:
-            return Ruling(player_cards, banker_cards[:2], Hand.PLAYER, ())
+            return Ruling(player_cards, banker_cards[:2], _PLAYER, ())
         third = player_cards[2]
     elif len(player_cards) == 3:
         player_cards = player_cards[:2]
-        unexpected = (Hand.PLAYER,)
+        unexpected = (_PLAYER,)
 
     if banker_draws(player_two, banker_two, third):
         if len(banker_cards) == 2:
-            return Ruling(player_cards, banker_cards, Hand.BANKER, unexpected)
+            return Ruling(player_cards, banker_cards, _BANKER, unexpected)
     elif len(banker_cards) == 3:
         banker_cards = banker_cards[:2]
-        unexpected += (Hand.BANKER,)
+        unexpected += (_BANKER,)
 
     return Ruling(player_cards, banker_cards, None, unexpected)

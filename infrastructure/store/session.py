@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from eventsourcing.persistence import StoredEvent
+from msgspec import Struct
 
 from infrastructure.store.traces import Trace
 
@@ -34,8 +35,7 @@ ClientKey = tuple[str, str]
 """A client's name and a key of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(Struct, frozen=True):
     """A command's answer, to be given again to the same key with the same content.
 
     `fields` holds a hash of each field of the command. `position` is that of
