@@ -3,7 +3,7 @@
 Odds are *to* one: a winning stake comes back and the win is paid on top.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import assert_never
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from domain.cards import Card
 from domain.money import CommissionPolicy, Rounding, commission, divide, win_at
-from domain.tableau import Outcome, judge, outcome
+from domain.tableau import Outcome, Ruling, judge, outcome
 
 Price = tuple[int, int]
 """Odds of the first to the second: (8, 1) is eight to one."""
@@ -85,14 +85,19 @@ class Deal(Struct, frozen=True, gc=False):
     def of(cls, player: tuple[Card, ...], banker: tuple[Card, ...]) -> "Deal":
         """The deal by the tableau: third cards that it forbids do not count."""
         ruling = judge([card.points for card in player], [card.points for card in banker])
+        return cls.ruled(ruling, player, banker)
+
+    @classmethod
+    def ruled(cls, ruling: Ruling, player: Sequence[Card], banker: Sequence[Card]) -> "Deal":
+        """As `of`, where the tableau has been asked already."""
         assert ruling.missing is None, "a deal that is not complete settles nothing"
         player_total, banker_total = ruling.player_total, ruling.banker_total
         return cls(
             outcome(player_total, banker_total),
             player_total,
             banker_total,
-            player[: len(ruling.player)],
-            banker[: len(ruling.banker)],
+            tuple(player[: len(ruling.player)]),
+            tuple(banker[: len(ruling.banker)]),
         )
 
 

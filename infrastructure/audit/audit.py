@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 from domain.account import AccountEvent, AccountOpened
 from domain.correction import CorrectionFiled
-from domain.event import DomainEvent, Entry, Recorded, Unreadable
+from domain.event import EVENT_TYPES, DomainEvent, Entry, Recorded, Unreadable
 from domain.round import CorrectionProposed, RoundEvent, RoundOpened
 from domain.rules import Rules
 from domain.shoe import CardsDrawn, DrawCorrected, RoundStarted, ShoeClosed, ShoeEvent, ShoeOpened
@@ -136,6 +136,8 @@ class Auditor:
         self._wallets = Wallets(self._tally, kept=known.kept if known else {})
         self._follow: Callable[[int, AccountEvent], None] = self._wallets.see
         self._rounds: dict[str, RoundRecord] = {}
+        # Most events are of the round that the one before was of.
+        self._latest: RoundRecord | None = None
         self._shoes: dict[str, ShoeRecord] = {}
         self._closed_shoes: dict[str, ClosedShoe] = {}
         self._corrected_late: set[str] = set()
@@ -148,6 +150,7 @@ class Auditor:
         self._judged_in_scope: set[str] = set()
         self._doubtful: set[str] = set()
         self._see: dict[type[DomainEvent], Callable[[int, Any], None]] = {
+            **dict.fromkeys(EVENT_TYPES.values(), self._see_other),
             **dict.fromkeys(_ROUND_EVENTS, self._see_round),
             **dict.fromkeys(ACCOUNT_EVENTS, self._see_account),
             **dict.fromkeys(_MOVEMENTS, self._see_movement),
@@ -171,7 +174,7 @@ class Auditor:
 
     def see_all(self, entries: Iterable[Entry]) -> None:
         """Takes in the next events of the ledger, and those that cannot be decoded."""
-        positions, see, see_other = self._positions, self._see, self._see_other
+        positions, see = self._positions, self._see
         following = positions.next
         for entry in entries:
             position = entry[0]
@@ -182,7 +185,7 @@ class Auditor:
             following += 1
             if type(entry) is Recorded:
                 event = entry[1]
-                see.get(type(event), see_other)(position, event)
+                see[type(event)](position, event)
             else:
                 assert isinstance(entry, Unreadable)
                 self._see_unreadable(entry)
@@ -250,12 +253,15 @@ class Auditor:
             self._tally.add([finding], place=event.position)
 
     def _see_round(self, position: int, event: RoundEvent) -> None:
-        round_id = event.originator_id.removeprefix("round:")
-        record = self._rounds.get(round_id)
-        if record is None:
-            if not (self._is_whole or self._covers_round(round_id, event)):
-                return
-            record = self._rounds[round_id] = RoundRecord(round_id, first_position=position)
+        record = self._latest
+        if record is None or event.originator_id != record.stream:
+            round_id = event.originator_id.removeprefix("round:")
+            record = self._rounds.get(round_id)
+            if record is None:
+                if not (self._is_whole or self._covers_round(round_id, event)):
+                    return
+                record = self._rounds[round_id] = RoundRecord(round_id, first_position=position)
+            self._latest = record
         record.see(position, event)
 
     def _see_opened(self, position: int, event: RoundOpened) -> None:
@@ -279,12 +285,15 @@ class Auditor:
     def _see_movement(self, position: int, event: StakeMovement) -> None:
         if self._is_whole:
             self._follow(position, event)
-        record = self._rounds.get(event.round_id)
-        if record is None:
-            if not (self._is_whole or self._scope.round == event.round_id):
-                return
-            record = RoundRecord(event.round_id, first_position=position)
-            self._rounds[event.round_id] = record
+        record = self._latest
+        if record is None or event.round_id != record.round_id:
+            record = self._rounds.get(event.round_id)
+            if record is None:
+                if not (self._is_whole or self._scope.round == event.round_id):
+                    return
+                record = RoundRecord(event.round_id, first_position=position)
+                self._rounds[event.round_id] = record
+            self._latest = record
         record.see_movement(event)
 
     def _see_shoe(self, position: int, event: ShoeEvent) -> None:
@@ -429,6 +438,7 @@ class Auditor:
 
     def _conclude(self, round_ids: Iterable[str], *, recounted: Collection[str] = ()) -> None:
         """Judges rounds and drops them; those that were counted before are not counted again."""
+        self._latest = None
         for round_id in round_ids:
             record = self._rounds.pop(round_id, None)
             if record is None:

@@ -11,6 +11,10 @@ from infrastructure.audit.corrections import judge_corrections
 from infrastructure.audit.findings import Code, Finding
 from infrastructure.audit.record import Chapter, HeldBet, RoundRecord
 
+# By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
+_WON = Result.WON
+_PLAYER, _BANKER = Hand
+
 _FACES = frozenset(DECK)
 _MISSING = {
     Hand.PLAYER: Code.PLAYER_THIRD_CARD_MISSING,
@@ -64,8 +68,8 @@ def cards_judged_as_dealt(record: RoundRecord) -> list[Card]:
     if now.is_void or len(now.player) < 2 or len(now.banker) < 2:
         return now.dealt
     unexpected = _ruling(now).unexpected
-    player = now.player[: 2 if Hand.PLAYER in unexpected else 3]
-    banker = now.banker[: 2 if Hand.BANKER in unexpected else 3]
+    player = now.player[: 2 if _PLAYER in unexpected else 3]
+    banker = now.banker[: 2 if _BANKER in unexpected else 3]
     return player + banker
 
 
@@ -83,7 +87,14 @@ def _ruling(chapter: Chapter) -> Ruling:
 
 def _judge_deal(chapter: Chapter, round_id: str, findings: list[Finding]) -> Deal | None:
     """Adds the faults of cards, totals and outcome; the ruled deal, unless a card is missing."""
-    hands = {Hand.PLAYER: chapter.player, Hand.BANKER: chapter.banker}
+    player, banker = chapter.player, chapter.banker
+    if 2 <= len(player) <= 3 and 2 <= len(banker) <= 3:
+        ruling = _ruling(chapter)
+        if ruling.missing is None and not ruling.unexpected:
+            deal = Deal.ruled(ruling, player, banker)
+            _judge_declared(chapter.resolved, deal, round_id, findings)
+            return deal
+    hands = {_PLAYER: player, _BANKER: banker}
     short = [hand for hand, cards in hands.items() if len(cards) < 2]
     if short:
         findings += [
@@ -92,16 +103,8 @@ def _judge_deal(chapter: Chapter, round_id: str, findings: list[Finding]) -> Dea
         ]
         return None
     ruling = _ruling(chapter)
-    if (
-        ruling.missing is None
-        and not ruling.unexpected
-        and max(len(chapter.player), len(chapter.banker)) <= 3
-    ):
-        deal = _deal(chapter, ruling)
-        _judge_declared(chapter.resolved, deal, round_id, findings)
-        return deal
-    two = f"two-card totals player {sum(_points(chapter.player[:2])) % 10}, "
-    two += f"banker {sum(_points(chapter.banker[:2])) % 10}"
+    two = f"two-card totals player {sum(_points(player[:2])) % 10}, "
+    two += f"banker {sum(_points(banker[:2])) % 10}"
     for hand, cards in hands.items():
         if hand in ruling.unexpected or len(cards) > 3:
             card = cards[2 if hand in ruling.unexpected else 3]
@@ -111,20 +114,9 @@ def _judge_deal(chapter: Chapter, round_id: str, findings: list[Finding]) -> Dea
         detail = f"the {ruling.missing.value} hand had to draw ({two})"
         findings.append(Finding(_MISSING[ruling.missing], detail, round_id))
         return None
-    deal = _deal(chapter, ruling)
+    deal = Deal.ruled(ruling, player, banker)
     _judge_declared(chapter.resolved, deal, round_id, findings)
     return deal
-
-
-def _deal(chapter: Chapter, ruling: Ruling) -> Deal:
-    """What bets are settled by; third cards that the tableau forbids do not count."""
-    return Deal(
-        ruling.outcome,
-        ruling.player_total,
-        ruling.banker_total,
-        tuple(chapter.player[: len(ruling.player)]),
-        tuple(chapter.banker[: len(ruling.banker)]),
-    )
 
 
 def _judge_declared(
@@ -191,18 +183,18 @@ def _is_as_ruled(record: RoundRecord, chapter: Chapter, deal: Deal) -> bool:
         deal.player_cards + deal.banker_cards
     ):
         return False
-    rules = opened.rules
+    rules, odds = opened.rules, opened.rules.odds
     # What has not won comes to the same whatever its stake.
     not_won: dict[BetKind, Settlement] = {}
     for bet, settlement in zip(bets.values(), chapter.settlements, strict=True):
         if settlement.bet_id != bet.bet_id or settlement.stake_minor != bet.stake_minor:
             return False
-        if bet.bet not in rules.odds:
+        if bet.bet not in odds:
             return False
         ruled = not_won.get(bet.bet)
         if ruled is None:
             ruled = rules.settle(bet.bet, bet.stake_minor, deal)
-            if ruled.result is not Result.WON:
+            if ruled.result is not _WON:
                 not_won[bet.bet] = ruled
         if (
             settlement.result is not ruled.result

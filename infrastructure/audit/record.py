@@ -48,6 +48,9 @@ StakeMovement = (
 )
 """The account events that name a round and a bet."""
 
+# By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
+_PLAYER = Hand.PLAYER
+
 HeldBet = BetPlaced | CorrectedBet
 """A bet as it was placed, or as a correction says that it holds."""
 
@@ -148,11 +151,13 @@ class RoundRecord:
         "rejections",
         "reversals",
         "round_id",
+        "stream",
         "version",
     )
 
     def __init__(self, round_id: str, *, first_position: int = 0) -> None:
         self.round_id = round_id
+        self.stream = f"round:{round_id}"
         self.first_position = first_position
         self.opened_position = 0
         self.version = 0
@@ -204,7 +209,7 @@ class RoundRecord:
         self.gaps.append(describe_unreadable(event))
 
     def _add_gap(self, version: int) -> None:
-        self.gaps.append(describe_gap(f"round:{self.round_id}", version, after=self.version))
+        self.gaps.append(describe_gap(self.stream, version, after=self.version))
 
 
 def _opened(record: RoundRecord, position: int, event: RoundOpened) -> None:
@@ -226,7 +231,7 @@ def _betting_closed(_record: RoundRecord, _position: int, _event: BettingClosed)
 
 def _dealt(record: RoundRecord, _: int, event: CardDealt | ThirdCardDrawn) -> None:
     now = record.now
-    (now.player if event.hand is Hand.PLAYER else now.banker).append(event.card)
+    (now.player if event.hand is _PLAYER else now.banker).append(event.card)
     now.dealt.append(event.card)
 
 

@@ -21,6 +21,10 @@ from infrastructure.audit.findings import Code, Finding
 from infrastructure.audit.record import Chapter, HeldBet, RoundRecord, StakeMovement
 from infrastructure.audit.resettled import judge_resettled
 
+# By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
+_WON, _LOST = Result.WON, Result.LOST
+_DEFERRED = Collection.DEFERRED
+
 _Resolution = StakeLost | StakeReturned | WinPaid
 
 
@@ -78,7 +82,7 @@ def judge_stakes(record: RoundRecord, currencies: Mapping[str, str]) -> list[Fin
 
 
 def _is_as_demanded(record: RoundRecord, currencies: Mapping[str, str]) -> bool:
-    """Whether each bet was placed, settled and resolved once, with the same amounts throughout.
+    """Whether each bet was placed, settled and resolved once, in turn, with the same amounts.
 
     So it is with nearly every round, and looking for its faults one by one
     would cost the audit more than anything else does.
@@ -88,65 +92,48 @@ def _is_as_demanded(record: RoundRecord, currencies: Mapping[str, str]) -> bool:
         return False
     if chapter.cancelled or not chapter.is_settled:
         return False
-    movements: dict[str, list[StakeMovement]] = {bet_id: [] for bet_id in chapter.bets}
-    for movement in chapter.movements:
-        if movement.bet_id not in movements:
-            return False
-        movements[movement.bet_id].append(movement)
-    if len(chapter.settlements) != len(movements):
+    bets, settlements = chapter.bets.values(), chapter.settlements
+    if len(settlements) != len(bets):
         return False
-    is_deferred = opened.rules.commission.collection is Collection.DEFERRED
-    for settled in chapter.settlements:
-        bet = chapter.bets.get(settled.bet_id)
-        if bet is None:
-            return False
-        stream = f"account:{bet.account_id}"
-        if currencies.get(stream, opened.currency) != opened.currency:
-            return False
-        # Taken out, so that a second settlement of the same bet finds nothing.
-        found = movements.pop(settled.bet_id, [])
-        if not _moved(found, stream, bet.stake_minor, settled, is_deferred=is_deferred):
-            return False
-    return True
-
-
-def _moved(
-    found: list[StakeMovement],
-    stream: str,
-    stake_minor: int,
-    settled: BetSettled,
-    *,
-    is_deferred: bool,
-) -> bool:
-    """Whether an account did for a bet what its settlement demands, and nothing else."""
-    if len(found) < 2:
-        return False
-    placed, resolved = found[0], found[1]
-    if placed.originator_id != stream or resolved.originator_id != stream:
-        return False
-    if type(placed) is not StakePlaced or placed.stake_minor != stake_minor:
-        return False
-    if settled.result is Result.LOST:
-        is_resolved = type(resolved) is StakeLost and resolved.stake_minor == stake_minor
-    elif settled.result is Result.WON:
-        is_resolved = (
-            type(resolved) is WinPaid
-            and resolved.stake_minor == stake_minor
-            and resolved.win_minor == settled.win_minor
-        )
-    else:
-        is_resolved = type(resolved) is StakeReturned and resolved.stake_minor == stake_minor
-    taken_minor = 0
-    for movement in found[2:]:
-        if movement.originator_id != stream:
-            return False
-        if type(movement) is CommissionMarked or (
-            type(movement) is CommissionCharged and not is_deferred
+    streams = [f"account:{bet.account_id}" for bet in bets]
+    own = opened.currency
+    movements = iter(chapter.movements)
+    for bet, stream in zip(bets, streams, strict=True):
+        placed = next(movements, None)
+        if (
+            type(placed) is not StakePlaced
+            or placed.bet_id != bet.bet_id
+            or placed.stake_minor != bet.stake_minor
+            or placed.originator_id != stream
+            or currencies.get(stream, own) != own
         ):
-            taken_minor += movement.commission_minor
-        else:
             return False
-    return is_resolved and taken_minor == settled.commission_minor
+    is_deferred = opened.rules.commission.collection is _DEFERRED
+    for bet, stream, settled in zip(bets, streams, settlements, strict=True):
+        if settled.bet_id != bet.bet_id:
+            return False
+        resolved = next(movements, None)
+        if (
+            type(resolved) is not _RESOLUTIONS[settled.result]
+            or resolved.bet_id != bet.bet_id
+            or resolved.stake_minor != bet.stake_minor
+            or resolved.originator_id != stream
+            or (type(resolved) is WinPaid and resolved.win_minor != settled.win_minor)
+        ):
+            return False
+        due_minor = settled.commission_minor
+        while due_minor > 0:
+            taken = next(movements, None)
+            if type(taken) is not CommissionMarked and (
+                type(taken) is not CommissionCharged or is_deferred
+            ):
+                return False
+            if taken.bet_id != bet.bet_id or taken.originator_id != stream:
+                return False
+            due_minor -= taken.commission_minor
+        if due_minor < 0:
+            return False
+    return next(movements, None) is None
 
 
 def _judge_played(record: RoundRecord, chapter: Chapter) -> list[Finding]:
