@@ -318,6 +318,8 @@ def _compare(
             while position < live:
                 page_end = min(position + events_per_page, live)
                 position = _fold_to(connection, source, [projection], position, page_end)
+        connection.execute("SET LOCAL enable_seqscan TO on")
+        for projection in projections:
             for table in projection.tables:
                 query = SQL(_COMPARE).format(table=Identifier(table))
                 differences.append(_count(connection, query, projection.name, table))

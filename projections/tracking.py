@@ -56,9 +56,12 @@ _ADVANCE = """
      WHERE name = ANY (%(names)s::text[])
 """
 # What a crash loses is folded again, rows and position alike: no page waits for the disk.
+# A fold finds its rows by their keys. A plan that was made while a table was small, and
+# looks through all of it, is kept while it grows.
 _USE_SCHEMA = """
     SELECT set_config('search_path', %(search_path)s, true),
-           set_config('synchronous_commit', 'off', true)
+           set_config('synchronous_commit', 'off', true),
+           set_config('enable_seqscan', 'off', true)
 """
 
 
@@ -124,7 +127,7 @@ def ensure(connection: Connection[Any], projections: Sequence[Projection]) -> No
 
 
 def use_schema(connection: Connection[Any], schema: str) -> None:
-    """Lets unqualified names mean the tables of a schema until the end of the transaction."""
+    """Readies a transaction to fold: unqualified names mean the tables of a schema in it."""
     connection.execute(_USE_SCHEMA, {"search_path": f"{schema}, pg_temp"})
 
 

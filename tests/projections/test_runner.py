@@ -11,7 +11,7 @@ from projections import balances, rounds, runner, shoes, tables
 from projections.balances import Balances
 from projections.projection import ProjectionError
 from projections.rounds import Rounds
-from projections.runner import ALL, catch_up, ensure, follow, positions
+from projections.runner import ALL, catch_up, ensure, follow, positions, rebuild
 
 NAMES = ["balances", "days", "journal", "rounds", "shoes", "tables"]
 
@@ -69,6 +69,28 @@ def test_the_size_of_the_pages_makes_no_difference(
     assert count == len(played.events)
     assert read_tables() == expected
     assert positions(connection) == at(len(played.events))
+
+
+class Planned(Balances):
+    """Asks the server how it would find some rows of a table that is small as yet."""
+
+    def fold(self, cursor, events):
+        self.plans = getattr(self, "plans", [])
+        cursor.execute("EXPLAIN SELECT FROM balances WHERE account_id = ANY (%s)", [list("abcdef")])
+        self.plans.append(cursor.fetchone()[0])
+        super().fold(cursor, events)
+
+
+def test_rows_are_found_by_their_keys_however_small_a_table_is(connection, played):
+    """A plan is kept while the table grows: it must not be one that looks through all of it."""
+    planned = Planned()
+    catch_up(connection, played.source, projections=[planned])
+    connection.execute("ANALYZE projection.balances")
+    played.open_account("late")
+    catch_up(connection, played.source, projections=[planned])
+    rebuild(connection, played.source, projections=[planned])
+    assert len(planned.plans) == 3
+    assert not [plan for plan in planned.plans if plan.startswith("Seq Scan")]
 
 
 def test_catching_up_twice_adds_nothing(connection, played, expected, read_tables):
