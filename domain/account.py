@@ -4,9 +4,9 @@ All amounts are whole minor units of the account's one currency. The account's
 version is its sequential transaction number.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import ClassVar, Self, assert_never
+from typing import Any, ClassVar, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -457,78 +457,127 @@ class Account(Struct, frozen=True, gc=False):
     def _next(self, stamp: Stamp, ahead: int = 0) -> tuple[str, int, datetime, str, str]:
         return self.id, self.version + 1 + ahead, stamp.at, stamp.actor, stamp.key
 
-    def apply(self, event: AccountEvent) -> Self:
-        # The events that an account has most of come first.
-        account = replace(self, version=event.originator_version, at=event.at)
-        available = self.available_minor
-        match event:
-            case StakePlaced():
-                stakes = {**self.stakes, (event.round_id, event.bet_id): event.stake_minor}
-                owed = event.owed_minor or 0
-                return replace(
-                    account,
-                    available_minor=available + owed - event.stake_minor,
-                    stakes=stakes,
-                    owed_minor=self.owed_minor + owed,
-                )
-            case StakeLost():
-                return replace(account, stakes=self._without(event))
-            case StakeReturned():
-                return replace(
-                    account,
-                    available_minor=available + event.stake_minor,
-                    stakes=self._without(event),
-                )
-            case WinPaid():
-                return replace(
-                    account,
-                    available_minor=available + event.stake_minor + event.win_minor,
-                    stakes=self._without(event),
-                )
-            case CommissionCharged():
-                return replace(account, available_minor=available - event.commission_minor)
-            case AccountOpened():
-                return replace(account, currency=event.currency)
-            case FundsDeposited():
-                return replace(account, available_minor=available + event.amount_minor)
-            case FundsWithdrawn():
-                return replace(account, available_minor=available - event.amount_minor)
-            case CommissionMarked():
-                marked = {(event.round_id, event.bet_id): event.commission_minor}
-                return replace(account, marks={**self.marks, **marked})
-            case DueCollected():
-                paid = event.commission_minor + event.owed_minor
-                return replace(
-                    account,
-                    available_minor=available - paid,
-                    marks=_less(self.marks, event.commission_minor),
-                    owed_minor=self.owed_minor - event.owed_minor,
-                )
-            case SettlementReversed():
-                bet = (event.round_id, event.bet_id)
-                received = event.refunded_minor + event.owed_minor
-                return replace(
-                    account,
-                    available_minor=available + received - event.taken_minor,
-                    stakes={**self.stakes, bet: event.stake_minor},
-                    marks={other: due for other, due in self.marks.items() if other != bet},
-                    owed_minor=self.owed_minor + event.owed_minor,
-                )
-            case AccountFrozen():
-                return replace(account, is_frozen=True)
-            case AccountUnfrozen():
-                return replace(account, is_frozen=False)
-            case AccountClosed():
-                return replace(account, is_closed=True)
-            case AccountReopened():
-                return replace(account, is_closed=False, is_frozen=True)
-            case _:
-                assert_never(event)
+    def apply(self, event: AccountEvent) -> "Account":
+        """The account after the next event of its stream."""
+        now = replace(self, version=event.originator_version, at=event.at)
+        return _CHANGES[type(event)](now, event)
 
-    def _without(self, event: StakeLost | StakeReturned | WinPaid) -> dict[tuple[str, str], int]:
-        left = dict(self.stakes)
-        left.pop((event.round_id, event.bet_id), None)
-        return left
+
+def _opened(now: Account, event: AccountOpened) -> Account:
+    return replace(now, currency=event.currency)
+
+
+def _deposited(now: Account, event: FundsDeposited) -> Account:
+    return replace(now, available_minor=now.available_minor + event.amount_minor)
+
+
+def _withdrawn(now: Account, event: FundsWithdrawn) -> Account:
+    return replace(now, available_minor=now.available_minor - event.amount_minor)
+
+
+def _stake_placed(now: Account, event: StakePlaced) -> Account:
+    owed = event.owed_minor or 0
+    return replace(
+        now,
+        available_minor=now.available_minor + owed - event.stake_minor,
+        stakes={**now.stakes, (event.round_id, event.bet_id): event.stake_minor},
+        owed_minor=now.owed_minor + owed,
+    )
+
+
+def _stake_lost(now: Account, event: StakeLost) -> Account:
+    return replace(now, stakes=_without(now.stakes, event))
+
+
+def _stake_returned(now: Account, event: StakeReturned) -> Account:
+    return replace(
+        now,
+        available_minor=now.available_minor + event.stake_minor,
+        stakes=_without(now.stakes, event),
+    )
+
+
+def _win_paid(now: Account, event: WinPaid) -> Account:
+    return replace(
+        now,
+        available_minor=now.available_minor + event.stake_minor + event.win_minor,
+        stakes=_without(now.stakes, event),
+    )
+
+
+def _charged(now: Account, event: CommissionCharged) -> Account:
+    return replace(now, available_minor=now.available_minor - event.commission_minor)
+
+
+def _marked(now: Account, event: CommissionMarked) -> Account:
+    marked = {(event.round_id, event.bet_id): event.commission_minor}
+    return replace(now, marks={**now.marks, **marked})
+
+
+def _collected(now: Account, event: DueCollected) -> Account:
+    return replace(
+        now,
+        available_minor=now.available_minor - event.commission_minor - event.owed_minor,
+        marks=_less(now.marks, event.commission_minor),
+        owed_minor=now.owed_minor - event.owed_minor,
+    )
+
+
+def _reversed(now: Account, event: SettlementReversed) -> Account:
+    bet = (event.round_id, event.bet_id)
+    received = event.refunded_minor + event.owed_minor
+    return replace(
+        now,
+        available_minor=now.available_minor + received - event.taken_minor,
+        stakes={**now.stakes, bet: event.stake_minor},
+        marks={other: due for other, due in now.marks.items() if other != bet},
+        owed_minor=now.owed_minor + event.owed_minor,
+    )
+
+
+def _frozen(now: Account, _: AccountFrozen) -> Account:
+    return replace(now, is_frozen=True)
+
+
+def _unfrozen(now: Account, _: AccountUnfrozen) -> Account:
+    return replace(now, is_frozen=False)
+
+
+def _closed(now: Account, _: AccountClosed) -> Account:
+    return replace(now, is_closed=True)
+
+
+def _reopened(now: Account, _: AccountReopened) -> Account:
+    return replace(now, is_closed=False, is_frozen=True)
+
+
+# A table, for each case of a match that is not met costs as much as most of these changes.
+_CHANGES: dict[type, Callable[[Account, Any], Account]] = {
+    AccountOpened: _opened,
+    FundsDeposited: _deposited,
+    FundsWithdrawn: _withdrawn,
+    StakePlaced: _stake_placed,
+    StakeLost: _stake_lost,
+    StakeReturned: _stake_returned,
+    WinPaid: _win_paid,
+    CommissionCharged: _charged,
+    CommissionMarked: _marked,
+    DueCollected: _collected,
+    SettlementReversed: _reversed,
+    AccountFrozen: _frozen,
+    AccountUnfrozen: _unfrozen,
+    AccountClosed: _closed,
+    AccountReopened: _reopened,
+}
+assert _CHANGES.keys() == set(get_args(AccountEvent))
+
+
+def _without(
+    stakes: Mapping[tuple[str, str], int], event: StakeLost | StakeReturned | WinPaid
+) -> dict[tuple[str, str], int]:
+    left = dict(stakes)
+    left.pop((event.round_id, event.bet_id), None)
+    return left
 
 
 def _less(

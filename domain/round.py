@@ -1,9 +1,9 @@
 """A round: its bets, the cards as they fell, the outcome and the settlement of each bet."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Self, assert_never
+from typing import Any, ClassVar, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -532,11 +532,10 @@ class Round(Struct, frozen=True, gc=False):
             ),
         )
 
-    def corrected(self, proposal: Proposal) -> Self:
+    def corrected(self, proposal: Proposal) -> "Round":
         """The round as it would stand by a proposal; refused where its rules do not allow that."""
         if proposal.is_void:
-            returned = {bet.id: replace(bet, settlement=RETURNED) for bet in self.bets.values()}
-            return replace(self, state=_VOID, bets=returned)
+            return replace(self, state=_VOID, bets=_returned(self.bets))
         placed = self._placed_anew(proposal.bets)
         dealt = (
             placed._kept_deal() if proposal.cards is None else placed._dealt_anew(proposal.cards)
@@ -567,7 +566,7 @@ class Round(Struct, frozen=True, gc=False):
         bet = self.bets.get(bet_id)
         return bet is not None and bet.counts
 
-    def _placed_anew(self, bets: tuple[CorrectedBet, ...] | None) -> Self:
+    def _placed_anew(self, bets: tuple[CorrectedBet, ...] | None) -> "Round":
         """The round with the bets that are to hold; those it has are not judged again."""
         if bets is None:
             held = {
@@ -587,7 +586,7 @@ class Round(Struct, frozen=True, gc=False):
             )
         return replace(placed, state=_DEALING)
 
-    def _kept_deal(self) -> Self:
+    def _kept_deal(self) -> "Round":
         """The round complete with its own cards."""
         for hand, cards in ((_PLAYER, self.player), (_BANKER, self.banker)):
             for card in cards[:2]:
@@ -595,7 +594,7 @@ class Round(Struct, frozen=True, gc=False):
         self._must_be_complete()
         return replace(self, state=_RESOLVED)
 
-    def _dealt_anew(self, cards: tuple[Card, ...]) -> Self:
+    def _dealt_anew(self, cards: tuple[Card, ...]) -> "Round":
         """The round with other cards; a forbidden one only where its deal was irregular."""
         dealt = replace(self, player=(), banker=(), dealt=(), declared=None)
         for event in dealt.deal(cards, irregular=self.irregular, stamp=_UNSTAMPED):
@@ -664,84 +663,109 @@ class Round(Struct, frozen=True, gc=False):
     def _next(self, stamp: Stamp, ahead: int = 0) -> tuple[str, int, datetime, str, str]:
         return self.id, self.version + 1 + ahead, stamp.at, stamp.actor, stamp.key
 
-    def apply(self, event: RoundEvent) -> Self:
-        # The events that a round has most of come first.
+    def apply(self, event: RoundEvent) -> "Round":
+        """The round after the next event of its stream."""
         now = replace(self, version=event.originator_version, at=event.at)
-        match event:
-            case BetPlaced():
-                bet = Bet(event.bet_id, event.account_id, event.bet, event.stake_minor)
-                return replace(now, bets={**self.bets, bet.id: bet})
-            case BetSettled():
-                settlement = Settlement(event.result, event.win_minor, event.commission_minor)
-                return replace(now, bets=_settled(self.bets, event.bet_id, settlement))
-            case CardDealt() | ThirdCardDrawn():
-                dealt = (*self.dealt, event.card)
-                irregular = self.irregular or event.irregular
-                if event.hand is _PLAYER:
-                    player = (*self.player, event.card)
-                    return replace(now, player=player, dealt=dealt, irregular=irregular)
-                banker = (*self.banker, event.card)
-                return replace(now, banker=banker, dealt=dealt, irregular=irregular)
-            case RoundOpened():
-                return replace(
-                    now,
-                    state=_BETTING,
-                    table_id=event.table_id,
-                    shoe_id=event.shoe_id,
-                    number=event.number,
-                    currency=event.currency,
-                    rules_version=event.rules_version,
-                    rules=event.rules,
-                )
-            case BettingClosed():
-                return replace(now, state=_DEALING)
-            case RoundResolved():
-                declared = Declared(event.player_total, event.banker_total, event.outcome)
-                return replace(now, state=_RESOLVED, declared=declared)
-            case RoundSettled():
-                version = event.originator_version
-                return replace(now, state=_SETTLED, settled_version=version)
-            case BetCancelled():
-                bets = _settled(self.bets, event.bet_id, RETURNED)
-                return replace(now, bets=bets, cancelled=self.cancelled | {event.bet_id})
-            case RoundVoided():
-                returned = {bet.id: replace(bet, settlement=RETURNED) for bet in self.bets.values()}
-                return replace(now, state=_VOID, bets=returned)
-            case CorrectionProposed():
-                proposal = Proposal(event.actor, event.cards, event.bets, event.is_void)
-                proposals = {**self.corrections, event.correction_id: proposal}
-                return replace(now, corrections=proposals)
-            case CorrectionRejected():
-                return replace(now, corrections=self._decided(event.correction_id))
-            case RoundCorrected():
-                declared = Declared(event.player_total, event.banker_total, event.outcome)
-                return replace(
-                    now,
-                    state=_VOID if event.is_void else _SETTLED,
-                    player=event.player,
-                    banker=event.banker,
-                    dealt=event.cards,
-                    declared=declared,
-                    bets=self._holding(event.bets),
-                    settled_version=event.originator_version,
-                    corrections=self._decided(event.correction_id),
-                )
-            case _:
-                assert_never(event)
+        return _CHANGES[type(event)](now, event)
 
-    def _decided(self, correction_id: str) -> Mapping[str, Proposal]:
-        return {
-            other: replace(proposal, is_decided=True) if other == correction_id else proposal
-            for other, proposal in self.corrections.items()
-        }
 
-    def _holding(self, bets: tuple[CorrectedBet, ...]) -> Mapping[str, Bet]:
-        """The bets as they hold, to be settled anew; the others stay or become returned."""
-        returned = {bet.id: replace(bet, settlement=RETURNED) for bet in self.bets.values()}
-        held = {
-            bet.bet_id: Bet(bet.bet_id, bet.account_id, bet.bet, bet.stake_minor) for bet in bets
-        }
-        return {**returned, **held}
+def _opened(now: Round, event: RoundOpened) -> Round:
+    return replace(
+        now,
+        state=_BETTING,
+        table_id=event.table_id,
+        shoe_id=event.shoe_id,
+        number=event.number,
+        currency=event.currency,
+        rules_version=event.rules_version,
+        rules=event.rules,
+    )
+
+
+def _bet_placed(now: Round, event: BetPlaced) -> Round:
+    bet = Bet(event.bet_id, event.account_id, event.bet, event.stake_minor)
+    return replace(now, bets={**now.bets, bet.id: bet})
+
+
+def _bet_cancelled(now: Round, event: BetCancelled) -> Round:
+    bets = _settled(now.bets, event.bet_id, RETURNED)
+    return replace(now, bets=bets, cancelled=now.cancelled | {event.bet_id})
+
+
+def _betting_closed(now: Round, _: BettingClosed) -> Round:
+    return replace(now, state=_DEALING)
+
+
+def _dealt(now: Round, event: CardDealt | ThirdCardDrawn) -> Round:
+    dealt = (*now.dealt, event.card)
+    irregular = now.irregular or event.irregular
+    if event.hand is _PLAYER:
+        return replace(now, player=(*now.player, event.card), dealt=dealt, irregular=irregular)
+    return replace(now, banker=(*now.banker, event.card), dealt=dealt, irregular=irregular)
+
+
+def _resolved(now: Round, event: RoundResolved) -> Round:
+    declared = Declared(event.player_total, event.banker_total, event.outcome)
+    return replace(now, state=_RESOLVED, declared=declared)
+
+
+def _bet_settled(now: Round, event: BetSettled) -> Round:
+    settlement = Settlement(event.result, event.win_minor, event.commission_minor)
+    return replace(now, bets=_settled(now.bets, event.bet_id, settlement))
+
+
+def _round_settled(now: Round, _: RoundSettled) -> Round:
+    return replace(now, state=_SETTLED, settled_version=now.version)
+
+
+def _voided(now: Round, _: RoundVoided) -> Round:
+    return replace(now, state=_VOID, bets=_returned(now.bets))
+
+
+def _proposed(now: Round, event: CorrectionProposed) -> Round:
+    proposal = Proposal(event.actor, event.cards, event.bets, event.is_void)
+    return replace(now, corrections={**now.corrections, event.correction_id: proposal})
+
+
+def _rejected(now: Round, event: CorrectionRejected) -> Round:
+    return replace(now, corrections=_decided(now.corrections, event.correction_id))
+
+
+def _corrected(now: Round, event: RoundCorrected) -> Round:
+    held = {
+        bet.bet_id: Bet(bet.bet_id, bet.account_id, bet.bet, bet.stake_minor) for bet in event.bets
+    }
+    return replace(
+        now,
+        state=_VOID if event.is_void else _SETTLED,
+        player=event.player,
+        banker=event.banker,
+        dealt=event.cards,
+        declared=Declared(event.player_total, event.banker_total, event.outcome),
+        # As they hold they are to be settled anew; the others stay or become returned.
+        bets={**_returned(now.bets), **held},
+        settled_version=now.version,
+        corrections=_decided(now.corrections, event.correction_id),
+    )
+
+
+# A table, for each case of a match that is not met costs as much as most of these changes.
+_CHANGES: dict[type, Callable[[Round, Any], Round]] = {
+    RoundOpened: _opened,
+    BetPlaced: _bet_placed,
+    BetCancelled: _bet_cancelled,
+    BettingClosed: _betting_closed,
+    CardDealt: _dealt,
+    ThirdCardDrawn: _dealt,
+    RoundResolved: _resolved,
+    BetSettled: _bet_settled,
+    RoundSettled: _round_settled,
+    RoundVoided: _voided,
+    CorrectionProposed: _proposed,
+    CorrectionRejected: _rejected,
+    RoundCorrected: _corrected,
+}
+assert _CHANGES.keys() == set(get_args(RoundEvent))
 
 
 _UNSTAMPED = Stamp(at=NEVER, actor="", key="")
@@ -777,3 +801,14 @@ def _irregular_hand(player: list[Card], banker: list[Card], reason: str | None) 
 def _settled(bets: Mapping[str, Bet], bet_id: str, settlement: Settlement) -> Mapping[str, Bet]:
     bet = bets.get(bet_id)
     return bets if bet is None else {**bets, bet_id: replace(bet, settlement=settlement)}
+
+
+def _returned(bets: Mapping[str, Bet]) -> dict[str, Bet]:
+    return {bet.id: replace(bet, settlement=RETURNED) for bet in bets.values()}
+
+
+def _decided(proposals: Mapping[str, Proposal], correction_id: str) -> Mapping[str, Proposal]:
+    return {
+        other: replace(proposal, is_decided=True) if other == correction_id else proposal
+        for other, proposal in proposals.items()
+    }
