@@ -58,7 +58,7 @@ class Result(StrEnum):
 
 # By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
 _PLAYER, _BANKER = BetKind.PLAYER, BetKind.BANKER
-_PLAYER_WINS, _BANKER_WINS, _TIE = Outcome
+_PLAYER_WINS, _BANKER_WINS, _TIE = Outcome.PLAYER, Outcome.BANKER, Outcome.TIE
 _WON = Result.WON
 
 CASES: dict[BetKind, tuple[str, str]] = {

@@ -200,8 +200,13 @@ class RoundState(StrEnum):
 
 
 # By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
-_UNOPENED, _BETTING, _DEALING, _RESOLVED, _SETTLED, _VOID = RoundState
-_PLAYER, _BANKER = Hand
+_UNOPENED = RoundState.UNOPENED
+_BETTING = RoundState.BETTING
+_DEALING = RoundState.DEALING
+_RESOLVED = RoundState.RESOLVED
+_SETTLED = RoundState.SETTLED
+_VOID = RoundState.VOID
+_PLAYER, _BANKER = Hand.PLAYER, Hand.BANKER
 _RETURNED, _OPEN = Result.RETURNED, Result.OPEN
 
 

@@ -25,8 +25,8 @@ class Outcome(StrEnum):
 
 
 # By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
-_PLAYER, _BANKER = Hand
-_PLAYER_WINS, _BANKER_WINS, _TIE = Outcome
+_PLAYER, _BANKER = Hand.PLAYER, Hand.BANKER
+_PLAYER_WINS, _BANKER_WINS, _TIE = Outcome.PLAYER, Outcome.BANKER, Outcome.TIE
 
 _BANKER_DRAWS_ON: tuple[frozenset[int], ...] = (
     frozenset(range(10)),

@@ -57,11 +57,13 @@ _ADVANCE = """
 """
 # What a crash loses is folded again, rows and position alike: no page waits for the disk.
 # A fold finds its rows by their keys. A plan that was made while a table was small, and
-# looks through all of it, is kept while it grows.
+# looks through all of it, is kept while it grows. Where nothing else is left to do, servers
+# before version 18 take such a plan for so dear that they would compile it.
 _USE_SCHEMA = """
     SELECT set_config('search_path', %(search_path)s, true),
            set_config('synchronous_commit', 'off', true),
-           set_config('enable_seqscan', 'off', true)
+           set_config('enable_seqscan', 'off', true),
+           set_config('jit', 'off', true)
 """
 
 
@@ -127,7 +129,7 @@ def ensure(connection: Connection[Any], projections: Sequence[Projection]) -> No
 
 
 def use_schema(connection: Connection[Any], schema: str) -> None:
-    """Readies a transaction to fold: unqualified names mean the tables of a schema in it."""
+    """Has unqualified names mean a schema's tables, and rows found by keys, in a transaction."""
     connection.execute(_USE_SCHEMA, {"search_path": f"{schema}, pg_temp"})
 
 

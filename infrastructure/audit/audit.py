@@ -6,13 +6,14 @@ version stays. An event that comes for a round that was dropped makes a record
 without an opening; at the end such rounds are loaded whole and judged again.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
 from domain.account import AccountEvent, AccountOpened
 from domain.correction import CorrectionFiled
-from domain.event import EVENT_TYPES, DomainEvent, Entry, Recorded, Unreadable
+from domain.event import DomainEvent, Entry, Recorded, Unreadable
 from domain.round import CorrectionProposed, RoundEvent, RoundOpened
 from domain.rules import Rules
 from domain.shoe import CardsDrawn, DrawCorrected, RoundStarted, ShoeClosed, ShoeEvent, ShoeOpened
@@ -149,8 +150,7 @@ class Auditor:
         self._rounds_judged = 0
         self._judged_in_scope: set[str] = set()
         self._doubtful: set[str] = set()
-        self._see: dict[type[DomainEvent], Callable[[int, Any], None]] = {
-            **dict.fromkeys(EVENT_TYPES.values(), self._see_other),
+        ways: dict[type[DomainEvent], Callable[[int, Any], None]] = {
             **dict.fromkeys(_ROUND_EVENTS, self._see_round),
             **dict.fromkeys(ACCOUNT_EVENTS, self._see_account),
             **dict.fromkeys(_MOVEMENTS, self._see_movement),
@@ -162,6 +162,7 @@ class Auditor:
             RulesChanged: self._see_rules,
             ShoeRemoved: self._see_shoe_removed,
         }
+        self._see = defaultdict(lambda: self._see_other, ways)
 
     @property
     def records_kept(self) -> int:

@@ -13,7 +13,7 @@ from infrastructure.audit.record import Chapter, HeldBet, RoundRecord
 
 # By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
 _WON = Result.WON
-_PLAYER, _BANKER = Hand
+_PLAYER, _BANKER = Hand.PLAYER, Hand.BANKER
 
 _FACES = frozenset(DECK)
 _MISSING = {
