@@ -61,8 +61,8 @@ def rebuild(
                 progress=lambda position: progress(position, head),
             )
         ledger.say_what_is_parked()
-    if not check:
-        print(f"Rebuilt {', '.join(names or known)}")
+    if not differences:
+        print(f"{'No difference in' if check else 'Rebuilt'} {', '.join(names or known)}")
     for name, table, only_live, only_rebuilt in differences or ():
         what = "parked events differ" if table == "parked" else f"rows of {table} differ"
         print(f"{name}: {what}, {only_live} only live, {only_rebuilt} only rebuilt")
