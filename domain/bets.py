@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from domain.cards import Card
 from domain.money import CommissionPolicy, Rounding, commission, divide, win_at
-from domain.tableau import Outcome, Ruling, judge, outcome
+from domain.tableau import Outcome, Ruling, judge
 
 Price = tuple[int, int]
 """Odds of the first to the second: (8, 1) is eight to one."""
@@ -91,11 +91,10 @@ class Deal(Struct, frozen=True, gc=False):
     def ruled(cls, ruling: Ruling, player: Sequence[Card], banker: Sequence[Card]) -> "Deal":
         """As `of`, where the tableau has been asked already."""
         assert ruling.missing is None, "a deal that is not complete settles nothing"
-        player_total, banker_total = ruling.player_total, ruling.banker_total
         return cls(
-            outcome(player_total, banker_total),
-            player_total,
-            banker_total,
+            ruling.outcome,
+            ruling.player_total,
+            ruling.banker_total,
             tuple(player[: len(ruling.player)]),
             tuple(banker[: len(ruling.banker)]),
         )

@@ -309,7 +309,7 @@ class Casino(Application[str]):
 
     @contextmanager
     def attempt(self, *, new_streams: Collection[str], after: Attempt | None) -> Iterator[Attempt]:
-        """A turn that rests on what is kept in memory, and that the block only decides.
+        """A turn that rests on what is kept in memory, and that the block decides and brings.
 
         It is to begin the `new_streams`, which are taken not to be there. Decided
         `after` another attempt that is being stored, it rests on what that is to

@@ -318,6 +318,7 @@ def _compare(
             while position < live:
                 page_end = min(position + events_per_page, live)
                 position = _fold_to(connection, source, [projection], position, page_end)
+        # From here on all of each table is looked through.
         connection.execute("SET LOCAL enable_seqscan TO on")
         for projection in projections:
             for table in projection.tables:

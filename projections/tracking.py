@@ -56,9 +56,9 @@ _ADVANCE = """
      WHERE name = ANY (%(names)s::text[])
 """
 # What a crash loses is folded again, rows and position alike: no page waits for the disk.
-# A fold finds its rows by their keys. A plan that was made while a table was small, and
-# looks through all of it, is kept while it grows. Where nothing else is left to do, servers
-# before version 18 take such a plan for so dear that they would compile it.
+# A fold finds its rows by their keys: a plan that looks through all of a table, made while
+# that was small, would be kept while it grows. What has no key to go by then seems so dear
+# to servers before version 18 that they would compile it.
 _USE_SCHEMA = """
     SELECT set_config('search_path', %(search_path)s, true),
            set_config('synchronous_commit', 'off', true),
@@ -129,7 +129,7 @@ def ensure(connection: Connection[Any], projections: Sequence[Projection]) -> No
 
 
 def use_schema(connection: Connection[Any], schema: str) -> None:
-    """Has unqualified names mean a schema's tables, and rows found by keys, in a transaction."""
+    """Readies a transaction for a schema's tables: names mean them, rows are found by keys."""
     connection.execute(_USE_SCHEMA, {"search_path": f"{schema}, pg_temp"})
 
 

@@ -1,6 +1,6 @@
 """Judges one round's own record against the rules that were recorded with it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from domain.bets import RETURNED, BetKind, Deal, Result, Settlement, is_undecidable
 from domain.cards import DECK, Card
@@ -88,35 +88,36 @@ def _ruling(chapter: Chapter) -> Ruling:
 def _judge_deal(chapter: Chapter, round_id: str, findings: list[Finding]) -> Deal | None:
     """Adds the faults of cards, totals and outcome; the ruled deal, unless a card is missing."""
     player, banker = chapter.player, chapter.banker
-    if 2 <= len(player) <= 3 and 2 <= len(banker) <= 3:
-        ruling = _ruling(chapter)
-        if ruling.missing is None and not ruling.unexpected:
-            deal = Deal.ruled(ruling, player, banker)
-            _judge_declared(chapter.resolved, deal, round_id, findings)
-            return deal
-    hands = {_PLAYER: player, _BANKER: banker}
-    short = [hand for hand, cards in hands.items() if len(cards) < 2]
-    if short:
+    if min(len(player), len(banker)) < 2:
         findings += [
-            Finding(_MISSING[hand], f"the {hand.value} hand has {len(hands[hand])} cards", round_id)
-            for hand in short
+            Finding(_MISSING[hand], f"the {hand.value} hand has {len(cards)} cards", round_id)
+            for hand, cards in ((_PLAYER, player), (_BANKER, banker))
+            if len(cards) < 2
         ]
         return None
     ruling = _ruling(chapter)
-    two = f"two-card totals player {sum(_points(player[:2])) % 10}, "
-    two += f"banker {sum(_points(banker[:2])) % 10}"
-    for hand, cards in hands.items():
-        if hand in ruling.unexpected or len(cards) > 3:
-            card = cards[2 if hand in ruling.unexpected else 3]
-            detail = f"{card} for the {hand.value} hand is forbidden ({two})"
-            findings.append(Finding(_UNEXPECTED[hand], detail, round_id))
+    if ruling.missing is not None or ruling.unexpected or max(len(player), len(banker)) > 3:
+        findings += _third_card_faults(chapter, ruling, round_id)
     if ruling.missing is not None:
-        detail = f"the {ruling.missing.value} hand had to draw ({two})"
-        findings.append(Finding(_MISSING[ruling.missing], detail, round_id))
         return None
     deal = Deal.ruled(ruling, player, banker)
     _judge_declared(chapter.resolved, deal, round_id, findings)
     return deal
+
+
+def _third_card_faults(chapter: Chapter, ruling: Ruling, round_id: str) -> Iterator[Finding]:
+    """One fault for each hand that has a card too many, and one for a card that is missing."""
+    player, banker = chapter.player, chapter.banker
+    two = f"two-card totals player {sum(_points(player[:2])) % 10}, "
+    two += f"banker {sum(_points(banker[:2])) % 10}"
+    for hand, cards in ((_PLAYER, player), (_BANKER, banker)):
+        if hand in ruling.unexpected or len(cards) > 3:
+            card = cards[2 if hand in ruling.unexpected else 3]
+            detail = f"{card} for the {hand.value} hand is forbidden ({two})"
+            yield Finding(_UNEXPECTED[hand], detail, round_id)
+    if ruling.missing is not None:
+        detail = f"the {ruling.missing.value} hand had to draw ({two})"
+        yield Finding(_MISSING[ruling.missing], detail, round_id)
 
 
 def _judge_declared(

@@ -19,6 +19,7 @@ from domain.account import (
 from domain.cards import Card
 from domain.correction import CorrectedBet
 from domain.event import Unreadable
+from domain.money import Collection
 from domain.round import (
     BetCancelled,
     BetPlaced,
@@ -178,6 +179,12 @@ class RoundRecord:
     def is_finished(self) -> bool:
         """Whether no stake can be left in play."""
         return self.now.is_finished
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether the rules that it was opened with defer commission."""
+        opened = self.opened
+        return opened is not None and opened.rules.commission.collection is Collection.DEFERRED
 
     @property
     def has_movements(self) -> bool:

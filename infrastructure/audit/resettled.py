@@ -13,7 +13,6 @@ from domain.account import (
     WinPaid,
 )
 from domain.bets import Result
-from domain.money import Collection
 from domain.round import BetSettled
 from infrastructure.audit.findings import Code, Finding
 from infrastructure.audit.record import Chapter, HeldBet, RoundRecord, StakeMovement
@@ -59,7 +58,7 @@ def judge_resettled(record: RoundRecord, before: Chapter, after: Chapter) -> lis
         found = moved.get(bet_id, [])
         findings += _count(record, bet_id, demanded, found)
         faults = _differences(demanded, _described(found))
-        if _is_deferred(record) and any(isinstance(each, CommissionCharged) for each in found):
+        if record.is_deferred and any(isinstance(each, CommissionCharged) for each in found):
             faults.append("charged commission, the rules defer it")
         if faults:
             assert after.correction is not None
@@ -169,8 +168,3 @@ def _differences(demanded: list[_Movement], found: list[_Movement]) -> list[str]
 
 def _named(movement: _Movement) -> str:
     return " ".join(map(str, movement))
-
-
-def _is_deferred(record: RoundRecord) -> bool:
-    opened = record.opened
-    return opened is not None and opened.rules.commission.collection is Collection.DEFERRED

@@ -15,15 +15,10 @@ from domain.account import (
     WinPaid,
 )
 from domain.bets import Result
-from domain.money import Collection
 from domain.round import BetSettled
 from infrastructure.audit.findings import Code, Finding
 from infrastructure.audit.record import Chapter, HeldBet, RoundRecord, StakeMovement
 from infrastructure.audit.resettled import judge_resettled
-
-# By themselves: Python 3.11 finds a member of an enumeration by a function, each time.
-_WON, _LOST = Result.WON, Result.LOST
-_DEFERRED = Collection.DEFERRED
 
 _Resolution = StakeLost | StakeReturned | WinPaid
 
@@ -108,7 +103,6 @@ def _is_as_demanded(record: RoundRecord, currencies: Mapping[str, str]) -> bool:
             or currencies.get(stream, own) != own
         ):
             return False
-    is_deferred = opened.rules.commission.collection is _DEFERRED
     for bet, stream, settled in zip(bets, streams, settlements, strict=True):
         if settled.bet_id != bet.bet_id:
             return False
@@ -125,7 +119,7 @@ def _is_as_demanded(record: RoundRecord, currencies: Mapping[str, str]) -> bool:
         while due_minor > 0:
             taken = next(movements, None)
             if type(taken) is not CommissionMarked and (
-                type(taken) is not CommissionCharged or is_deferred
+                type(taken) is not CommissionCharged or record.is_deferred
             ):
                 return False
             if taken.bet_id != bet.bet_id or taken.originator_id != stream:
@@ -241,11 +235,7 @@ def _bet_faults(
             win_minor=settled.win_minor,
             commission_minor=settled.commission_minor,
         )
-        if (
-            movements.charged_minor
-            and record.opened is not None
-            and record.opened.rules.commission.collection is Collection.DEFERRED
-        ):
+        if movements.charged_minor and record.is_deferred:
             faults.append(f"charged {movements.charged_minor}, the rules defer commission")
     return faults
 

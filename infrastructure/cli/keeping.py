@@ -61,13 +61,12 @@ def rebuild(
                 progress=lambda position: progress(position, head),
             )
         ledger.say_what_is_parked()
-    if not differences:
-        print(f"{'No difference in' if check else 'Rebuilt'} {', '.join(names or known)}")
     for name, table, only_live, only_rebuilt in differences or ():
         what = "parked events differ" if table == "parked" else f"rows of {table} differ"
         print(f"{name}: {what}, {only_live} only live, {only_rebuilt} only rebuilt")
     if differences:
         raise typer.Exit(FINDINGS)
+    print(f"{'No difference in' if check else 'Rebuilt'} {', '.join(names or known)}")
 
 
 @parked.callback(invoke_without_command=True)

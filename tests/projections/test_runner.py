@@ -74,8 +74,10 @@ def test_the_size_of_the_pages_makes_no_difference(
 class Planned(Balances):
     """Asks the server how it would find some rows of a table that is small as yet."""
 
+    def __init__(self):
+        self.plans = []
+
     def fold(self, cursor, events):
-        self.plans = getattr(self, "plans", [])
         cursor.execute("EXPLAIN SELECT FROM balances WHERE account_id = ANY (%s)", [list("abcdef")])
         self.plans.append(cursor.fetchone()[0])
         super().fold(cursor, events)
